@@ -1,0 +1,90 @@
+/* heap.h: the face of heap/ to the layers above it.  The fast paths of malloc and free are inline in
+   fast.h; what is here is everything else.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_HEAP_H
+#define GLEANER_HEAP_H
+
+#include "heap/hooks.h"
+
+struct heap_options {
+    bool verify;             /* check invariants where that is asked for (heap_verify) */
+    uint64_t decay_ns;       /* how long unused memory is kept before the system gets it back */
+};
+
+/* Prepares the window.  Idempotent; the first allocation calls it with defaults if nobody has. */
+void heap_start(const struct heap_options *options);
+
+/* Sets the hooks for the whole process (the struct must stay).  Blocks allocated before are not
+   sampled.  Call it from start-up, while there is one thread. */
+void heap_set_hooks(const struct heap_hooks *hooks);
+
+/* As malloc, calloc, realloc, memalign and free of the glibc manual, errno included: ENOMEM on failure
+   and for sizes over PTRDIFF_MAX; free leaves errno alone; realloc(p, 0) frees and returns NULL.
+   `alignment` must be a power of two. Any thread, also before heap_start and after a thread's exit
+   handlers. */
+void *heap_malloc(size_t size);
+void *heap_calloc(size_t count, size_t size);
+void *heap_realloc(void *block, size_t size);
+void *heap_aligned(size_t alignment, size_t size);
+void heap_free(void *block);
+
+/* Bytes that the block may use: its slot.  0 for NULL and for addresses that are no block. */
+size_t heap_usable_size(const void *block);
+
+/* Does a live block of ours start here? */
+bool heap_owns(const void *block);
+
+/* What lies at an address: start and size of the live block around it (interior pointers too) and
+   its tracked entry.  False if none. */
+bool heap_find(const void *address, void **block, size_t *size, uint32_t *entry);
+
+/* While suspended the calling thread's allocations are not sampled (nests).  For our own code that
+   allocates through the public names: libunwind, the loader. */
+void heap_suspend_sampling(void);
+void heap_resume_sampling(void);
+bool heap_sampling_suspended(void);
+
+/* The thread ends: its heap is set aside for another thread.  It may allocate again afterwards (exit
+   handlers do); that works and is slow. */
+void heap_thread_exit(void);
+
+/* After fork, in the child: the other threads are gone; their heaps are adopted when memory is
+   needed.  Nothing is locked across a fork, so there is no prepare. */
+void heap_fork_prepare(void);
+void heap_fork_parent(void);
+void heap_fork_child(void);
+
+/* Gives unused memory back to the system at once; true if any was. */
+bool heap_trim(void);
+
+struct heap_class_stats {
+    size_t size;            /* of a slot, bytes; 0 for the large class */
+    uint64_t allocated;     /* blocks ever */
+    uint64_t freed;
+    uint64_t live;
+    uint64_t pools;         /* pools of the class; for large: extents in use */
+    uint64_t allocated_bytes, freed_bytes, live_bytes; /* given */
+};
+
+struct heap_stats {
+    struct heap_class_stats of[HEAP_CLASSES];
+    unsigned classes;                /* entries 0 … classes-1 are pools; HEAP_CLASS_LARGE is large */
+    uint64_t allocated, freed, live; /* blocks, all classes */
+    uint64_t allocated_bytes, freed_bytes, live_bytes;
+    uint64_t peak_bytes;             /* largest live_bytes that a slow path saw */
+    uint64_t peak_time;              /* when: nanoseconds since 1970 */
+    uint64_t pool_bytes;             /* mapped for pools */
+    uint64_t large_bytes;            /* mapped for large blocks */
+    uint64_t free_slot_bytes;        /* free or cached slots in pools that are in use */
+    uint64_t metadata_bytes;
+};
+
+/* Exact when no other thread allocates meanwhile; else each figure is as of some moment during the
+   call.  After a fork the child counts allocated and freed from zero. Any thread; no lock. */
+void heap_stats(struct heap_stats *to);
+
+/* Walks every structure and checks every invariant. `complain` gets one line a violation (NULL: not
+   wanted).  True if all hold.  Exact only while no other thread runs in the heap. */
+bool heap_verify(void (*complain)(const char *line));
+
+#endif

@@ -1,0 +1,80 @@
+/* hooks.h: what the heap tells the layers above it.  The heap knows nothing of them: it calls these
+   function pointers, set once at start (heap_set_hooks), each of which may be NULL.
+
+   Sampling.  Every allocated word is a Bernoulli trial (DESIGN.md section 8).  The trials of a thread
+   are split by size class: a thread keeps for each class how many more blocks it may hand out before
+   a sample point lies in one ("left"), which costs the fast path one decrement that also counts the
+   allocations exactly.  Bernoulli trials are memoryless and independent, so a stream a class is as
+   good as one stream.  Large blocks form one further class in which each block brings its own number
+   of words.
+
+   Order of calls for a block that a sample point lies in: `due` or `large`, then, once the block is
+   allocated, `allocated`, which returns the number of a tracked entry; the heap keeps it beside
+   the block and hands it to `freed` or `moved`.  Nothing is locked meanwhile.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_HOOKS_H
+#define GLEANER_HOOKS_H
+
+#include "heap/base.h"
+
+#define HEAP_CLASSES 64 /* small, then medium; the last one stands for all large blocks */
+#define HEAP_CLASS_LARGE 63
+
+enum heap_source {
+    HEAP_MALLOC,
+    HEAP_CALLOC,
+    HEAP_REALLOC,
+    HEAP_ALIGNED,
+    HEAP_SOURCES
+};
+
+/* What a thread hands to every hook: the sampler keeps its own state of the thread behind `sampler`
+   (NULL in a new thread; survives in a recycled thread heap, so look at it first). */
+struct heap_thread_hook {
+    void *sampler;
+};
+
+enum heap_misuse {
+    HEAP_DOUBLE_FREE,  /* the block at this address was freed already */
+    HEAP_INVALID_FREE  /* no block starts at this address */
+};
+
+struct heap_hooks {
+    /* The block of `words` words that is about to be handed out for class `class` may hold sample
+       points.  Stores how many it holds (0: none) and returns how many blocks of this class may
+       follow without one; UINT32_MAX at most.  Called for the first block of a class in a thread
+       too. */
+    uint32_t (*due)(struct heap_thread_hook *, unsigned class, size_t words, unsigned *n_samples);
+
+    /* The same for one large block: the number of sample points in `words` words. */
+    unsigned (*large)(struct heap_thread_hook *, size_t words);
+
+    /* A sampled block exists: its address, the size asked for and given (bytes), its source, its
+       sample points.  Returns the number of its entry, or 0 to forget it.  May unwind; may call
+       malloc through the public names, which `heap_suspend_sampling` then keeps from sampling. */
+    uint32_t (*allocated)(struct heap_thread_hook *, void *block, size_t asked, size_t given,
+                          enum heap_source, unsigned n_samples);
+
+    /* A tracked block was freed. `hook` is NULL in a thread that has no heap any more. */
+    void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry);
+
+    /* A tracked block was resized where it is: new sizes asked and given. */
+    void (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
+                    size_t given);
+
+    /* A pointer that is not ours (outside the window, or in it but in no piece of ours). */
+    void (*foreign_free)(void *);
+    void *(*foreign_realloc)(void *, size_t);
+    size_t (*foreign_size)(const void *);
+
+    /* A proven double or invalid free.  `entry` is the tracked entry where a live sampled block
+       contains the address, else 0; `block` and `size` describe the slot that contains it, NULL and
+       0 if there is none.  If it returns, the call is ignored. */
+    void (*misuse)(enum heap_misuse, void *address, void *block, size_t size, uint32_t entry);
+
+    /* Called now and then from the slow path of a thread that holds nothing: a place for work that
+       must happen without a thread of our own (the `interval` key).  `now` is os_now_coarse(). */
+    void (*tick)(struct heap_thread_hook *, uint64_t now);
+};
+
+#endif

@@ -1,0 +1,39 @@
+/* os.h: what the library asks of the operating system for memory and time, in one place so that
+   tests can make it fail.  All calls are raw (syscall.h), leave errno alone and may be made from any
+   thread, also in a snapshot child.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_OS_H
+#define GLEANER_OS_H
+
+#include "heap/base.h"
+
+/* Maps `bytes` (a multiple of OS_PAGE) of zeroed private memory exactly at `address`.  False if the
+   range is occupied in part (nothing is changed then) or if the system refuses. `*occupied`, where
+   not NULL, tells the two apart. */
+bool os_map_at(void *address, size_t bytes, bool *occupied);
+
+/* Maps `bytes` of zeroed private memory anywhere; NULL if refused. */
+void *os_map(size_t bytes);
+void os_unmap(void *address, size_t bytes);
+
+/* Gives the pages back; they read as zero when touched again. */
+void os_discard(void *address, size_t bytes);
+
+/* Asks for huge pages in the range; a hint. */
+void os_prefer_huge(void *address, size_t bytes);
+
+/* Makes the pages present in one call instead of by faults; a hint (Linux 5.14). */
+void os_populate(void *address, size_t bytes);
+
+/* Nanoseconds of CLOCK_MONOTONIC_COARSE (cheap, some 4 ms fine), and of CLOCK_REALTIME. */
+uint64_t os_now_coarse(void);
+uint64_t os_realtime(void);
+
+/* Fills `bytes` with random data: AT_RANDOM's bytes, the clock and addresses, never a system call
+   that a seccomp filter may kill for (mimalloc#249). */
+void os_random(void *to, size_t bytes);
+
+/* Tests only: the next `n` mappings after `skip` more succeed are refused. */
+void os_fail_mappings(unsigned skip, unsigned n);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/window.h"
+#include "heap/os.h"
+
+uintptr_t window_base;
+
+/* The range keeps clear of the kernel's own choices (top of the address space, the executable at
+   0x55…) and of words that data likes: ASCII text has 0x20-0x7e in its top bytes, small integers and
+   doubles lie elsewhere (HAZARDS.md H75). */
+#define LOWEST ((uintptr_t)0x100000000000)
+#define HIGHEST ((uintptr_t)0x280000000000)
+#define STEP (4 * GIB)
+
+void window_start(void)
+{
+    if (__atomic_load_n(&window_base, __ATOMIC_ACQUIRE) != 0) return;
+    uint64_t random;
+    os_random(&random, sizeof random);
+    uintptr_t steps = (HIGHEST - LOWEST - WINDOW_BYTES) / STEP;
+    uintptr_t base = LOWEST + (uintptr_t)(random % steps) * STEP, none = 0;
+    __atomic_compare_exchange_n(&window_base, &none, base, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
