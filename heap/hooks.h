@@ -72,6 +72,10 @@ struct heap_hooks {
        0 if there is none.  If it returns, the call is ignored. */
     void (*misuse)(enum heap_misuse, void *address, void *block, size_t size, uint32_t entry);
 
+    /* The calling thread has just got a thread heap (also a recycled one): arrange for heap_thread_exit
+       at its end. */
+    void (*thread_started)(struct heap_thread_hook *);
+
     /* Called now and then from the slow path of a thread that holds nothing: a place for work that
        must happen without a thread of our own (the `interval` key).  `now` is os_now_coarse(). */
     void (*tick)(struct heap_thread_hook *, uint64_t now);
