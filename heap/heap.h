@@ -54,6 +54,9 @@ void heap_fork_prepare(void);
 void heap_fork_parent(void);
 void heap_fork_child(void);
 
+/* Call before the process gets a further thread (from the wrapped pthread_create). */
+void heap_before_thread(void);
+
 /* Gives unused memory back to the system at once; true if any was. */
 bool heap_trim(void);
 

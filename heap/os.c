@@ -111,3 +111,12 @@ void os_random(void *to, size_t bytes)
         bytes -= n;
     }
 }
+
+uint32_t os_thread_id(void) { return (uint32_t)raw_syscall(SYS_gettid, 0); }
+
+bool os_thread_exists(uint32_t thread)
+{
+    return raw_syscall(SYS_tgkill, raw_syscall(SYS_getpid, 0), thread, 0) != -ESRCH;
+}
+
+void os_yield(void) { raw_syscall(SYS_sched_yield, 0); }

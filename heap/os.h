@@ -33,6 +33,11 @@ uint64_t os_realtime(void);
    that a seccomp filter may kill for (mimalloc#249). */
 void os_random(void *to, size_t bytes);
 
+/* The calling thread's number, and whether a thread of this process has that number. */
+uint32_t os_thread_id(void);
+bool os_thread_exists(uint32_t thread);
+void os_yield(void);
+
 /* Tests only: the next `n` mappings after `skip` more succeed are refused. */
 void os_fail_mappings(unsigned skip, unsigned n);
 

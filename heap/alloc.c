@@ -1,0 +1,189 @@
+/* alloc.c: the slow paths of allocation: first blocks, empty bins, sample points, alignment, large
+   blocks, and realloc.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/fast.h"
+#include "heap/heap.h"
+#include "heap/large.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- sampling ---- */
+
+/* The block that is about to be handed out is one more than `left` allowed: asks how many sample points lie in
+   it and how far the next one is. */
+static unsigned sample_points(struct thread_heap *h, struct bin *b)
+{
+    unsigned n = 0;
+    int64_t follow = INT64_MAX / 2;
+    if (heap_hooks->due) follow = heap_hooks->due(&h->hook, b->class, class_size[b->class] / 8, &n);
+    b->counted += (uint64_t)(b->left_start - b->left);
+    b->left = b->left_start = follow;
+    return heap_tls.suspended ? 0 : n;
+}
+
+static void track(struct thread_heap *h, void *block, size_t asked, unsigned class,
+                  enum heap_source source, unsigned n)
+{
+    if (!heap_hooks->allocated) return;
+    bool medium = class_is_medium(class);
+    uint32_t entry = heap_hooks->allocated(&h->hook, block, asked, class_size[class], source, n);
+    if (entry == 0) return;
+    struct pool *p = pool_of(block, medium);
+    if (pool_set_entry(p, slot_of(p, block), entry))
+        *state_of(block, medium) = (int8_t)(class | STATE_TRACKED);
+    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, entry);
+}
+
+/* ---- pools ---- */
+
+static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source)
+{
+    struct thread_heap *h = thread_heap_get();
+    if (unlikely(!h)) goto none;
+    struct bin *b = h->bin[class];
+    /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
+    for (unsigned tries = 0; b->n == 0; tries++)
+        if (!bin_refill(h, b) && (tries > 0 || !heap_trim())) goto none;
+    unsigned n = 0;
+    if (--b->left < 0) n = sample_points(h, b);
+    void *block = b->slot[--b->n];
+    *state_of(block, class_is_medium(class)) = (int8_t)class;
+    if (unlikely(n > 0)) track(h, block, asked, class, source, n);
+    if (unlikely(heap_tls.ending)) thread_heap_release();
+    return block;
+none:
+    if (heap_tls.ending) thread_heap_release();
+    errno = ENOMEM;
+    return NULL;
+}
+
+static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source)
+{
+    if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX) goto none;
+    struct thread_heap *h = thread_heap_get();
+    size_t given;
+    void *block = large_alloc(size, alignment, zero, &given);
+    if (!block) {
+        if (!heap_trim()) goto none;
+        block = large_alloc(size, alignment, zero, &given);
+        if (!block) goto none;
+    }
+    heap_account((int64_t)given);
+    if (h && heap_hooks->large) {
+        unsigned n = heap_hooks->large(&h->hook, given / 8);
+        if (n > 0 && !heap_tls.suspended && heap_hooks->allocated) {
+            uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, source, n);
+            if (entry) large_set_entry(block, entry);
+        }
+    }
+    if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    if (unlikely(heap_tls.ending)) thread_heap_release();
+    return block;
+none:
+    if (heap_tls.ending) thread_heap_release();
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *heap_malloc_slow(size_t size, enum heap_source source)
+{
+    struct bin *b = heap_tls.by_size[(size + 15) >> 4];
+    if (b->n > 0) b->left++; /* bin_pop counted before it saw that a sample point is due */
+    return alloc_from(small_class_of[(size + 15) >> 4], size, source);
+}
+
+void *heap_malloc_medium(size_t size, enum heap_source source)
+{
+    if (size > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source);
+    unsigned class = medium_class_of[(size + 127) >> 7];
+    struct bin *b = heap_tls.by_class[class];
+    BIN_POP(b, true, goto slow);
+slow:
+    if (b->n > 0) b->left++;
+    return alloc_from(class, size, source);
+}
+
+void *heap_malloc(size_t size) { return heap_malloc_fast(size, HEAP_MALLOC); }
+
+void *heap_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (unlikely(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = heap_malloc_fast(bytes, HEAP_CALLOC);
+    if (likely(block != NULL) && bytes <= MEDIUM_MAX) memset(block, 0, bytes);
+    return block;
+}
+
+void *heap_aligned(size_t alignment, size_t size)
+{
+    if (alignment <= 16) return heap_malloc_fast(size, HEAP_ALIGNED);
+    unsigned class = class_for_aligned(alignment, size);
+    if (class != 0) return alloc_from(class, size, HEAP_ALIGNED);
+    return alloc_large(size > 0 ? size : 1, alignment, false, HEAP_ALIGNED);
+}
+
+/* ---- realloc ---- */
+
+static void resized(void *block, uint32_t entry, size_t asked, size_t given)
+{
+    if (entry && heap_hooks->resized)
+        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given);
+}
+
+static void *move(void *block, size_t old, size_t size)
+{
+    void *new = heap_malloc_fast(size, HEAP_REALLOC);
+    if (!new) return NULL;
+    memcpy(new, block, old < size ? old : size);
+    heap_free_fast(block);
+    return new;
+}
+
+static void *realloc_large(void *block, size_t old, size_t size)
+{
+    if (size > MEDIUM_MAX) {
+        size_t given = large_resize(block, size);
+        if (given) {
+            heap_account((int64_t)given - (int64_t)old);
+            resized(block, large_entry(block), size, given);
+            return block;
+        }
+        if (size <= old && size > old / 2) return block;
+    }
+    return move(block, old, size);
+}
+
+void *heap_realloc(void *block, size_t size)
+{
+    if (!block) return heap_malloc_fast(size, HEAP_REALLOC);
+    if (size == 0) {
+        heap_free_fast(block);
+        return NULL;
+    }
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size_t old = heap_usable_size(block);
+    if (unlikely(old == 0)) {
+        if (!window_holds(block) && heap_hooks->foreign_realloc)
+            return heap_hooks->foreign_realloc(block, size);
+        heap_free_fast(block); /* says what is wrong with it */
+        return heap_malloc_fast(size, HEAP_REALLOC);
+    }
+    if (old > MEDIUM_MAX) return realloc_large(block, old, size);
+    /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
+    if (size <= old && (size > old / 2 || old <= 64)) {
+        bool medium = old > SMALL_MAX;
+        if (unlikely(*state_of(block, medium) < 0)) {
+            struct pool *p = pool_of(block, medium);
+            resized(block, pool_entry(p, slot_of(p, block)), size, old);
+        }
+        return block;
+    }
+    return move(block, old, size);
+}

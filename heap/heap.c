@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/heap.h"
+#include "heap/large.h"
+#include "heap/stats.h"
+#include "heap/thread_heap.h"
+
+static const struct heap_hooks no_hooks;
+const struct heap_hooks *heap_hooks = &no_hooks;
+
+struct heap_options heap_options = {.decay_ns = 10000000000u};
+
+void heap_start(const struct heap_options *options)
+{
+    if (options) heap_options = *options;
+    pool_start();
+}
+
+void heap_set_hooks(const struct heap_hooks *hooks)
+{
+    __atomic_store_n(&heap_hooks, hooks ? hooks : &no_hooks, __ATOMIC_RELEASE);
+    /* Bins whose counters were set while nothing was sampled must ask at their next block. */
+    struct thread_heap *h = heap_tls.heap;
+    if (!h) return;
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c];
+        b->counted += (uint64_t)(b->left_start - b->left);
+        b->left = b->left_start = 0;
+    }
+}
+
+void heap_suspend_sampling(void) { heap_tls.suspended++; }
+void heap_resume_sampling(void) { heap_tls.suspended--; }
+bool heap_sampling_suspended(void) { return heap_tls.suspended > 0; }
+
+void heap_thread_exit(void)
+{
+    heap_tls.ending = true;
+    thread_heap_release();
+}
+
+bool heap_trim(void)
+{
+    struct thread_heap *h = thread_heap_get();
+    if (!h) return false;
+    thread_heap_trim(h);
+    bool pools = pool_purge_all(), large = large_trim();
+    return pools || large;
+}
+
+void heap_fork_prepare(void) { large_fork_prepare(); }
+void heap_fork_parent(void) { large_fork_parent(); }
+
+void heap_fork_child(void)
+{
+    pool_fork_child();
+    thread_heap_fork_child();
+    large_fork_child();
+    stats_fork_child();
+}
+
+void heap_before_thread(void)
+{
+    if (unlikely(thread_heap_any_broken()) && heap_tls.heap) thread_heap_rescue(heap_tls.heap);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/pool.h"
+#include "heap/meta.h"
+#include "heap/os.h"
+
+struct pool_tables pool_tables;
+
+#define POOL_LINK(id) (pool_tables.pools[id].link)
+IDSTACK_FUNCTIONS(pools, POOL_LINK)
+
+static struct {
+    idstack of[HEAP_CLASSES];
+} orphans;
+
+/* Where the tables lie behind WINDOW_SMALL_TABLES_OFFSET and WINDOW_MEDIUM_TABLES_OFFSET.  The
+   descriptors of both areas are one array, so a pool's number serves both. */
+#define SMALL_STATE_AT (WINDOW_SMALL_TABLES_OFFSET)
+#define SMALL_BITS_AT (WINDOW_SMALL_TABLES_OFFSET + 16 * GIB)
+#define POOLS_AT (WINDOW_SMALL_TABLES_OFFSET + 18 * GIB)
+#define MEDIUM_STATE_AT (WINDOW_MEDIUM_TABLES_OFFSET)
+#define MEDIUM_BITS_AT (WINDOW_MEDIUM_TABLES_OFFSET + 2 * GIB)
+_Static_assert((WINDOW_SMALL_BYTES >> SMALL_GRANULE_SHIFT) <= 16 * GIB, "small state bytes");
+_Static_assert(SMALL_POOLS * (size_t)SMALL_BIT_WORDS * 8 <= 2 * GIB, "small free bits");
+_Static_assert((SMALL_POOLS + (size_t)MEDIUM_POOLS) * sizeof(struct pool) <= 2 * GIB, "descriptors");
+_Static_assert((WINDOW_MEDIUM_BYTES >> MEDIUM_GRANULE_SHIFT) <= 2 * GIB, "medium state bytes");
+_Static_assert(MEDIUM_POOLS * (size_t)MEDIUM_BIT_WORDS * 8 <= 2 * GIB, "medium free bits");
+
+/* A table grows with its area and never has a hole: every state byte below the limit that the fast
+   paths compare with is mapped, also those of a piece that was skipped. */
+struct table {
+    size_t offset;  /* from the window's base, of the area's first entry */
+    size_t mapped;  /* bytes */
+    size_t intended; /* set before mapping: a thief of the lock knows that this much may be ours */
+};
+
+enum { TABLE_STATE, TABLE_BITS, TABLE_POOLS, TABLES };
+
+static struct area {
+    /* pools nobody has taken yet: the next one (high half) and the end (low half), counted in the area */
+    _Atomic uint64_t fresh;
+    idstack dirty, clean; /* free pools with and without pages */
+    _Atomic uint32_t n_dirty, low_dirty; /* dirty pools, and the fewest since the last decay */
+    _Atomic size_t mapped;
+    /* under the growth lock */
+    struct table tables[TABLES];
+    uint32_t end; /* pools below it were mapped or skipped */
+} areas[2];
+
+/* Holds the number of the thread that grows an area.  Waiting costs a few microseconds; who holds it
+   only maps memory.  In a forked child it may be held by a thread that does not exist there. */
+static _Atomic uint32_t growth_lock;
+static _Atomic uint64_t next_decay;
+
+static void lock_growth(void)
+{
+    uint32_t me = os_thread_id();
+    for (unsigned spins = 0;; spins++) {
+        uint32_t holder = 0;
+        if (atomic_compare_exchange_strong(&growth_lock, &holder, me)) return;
+        if (spins > 64) {
+            if (!os_thread_exists(holder) &&
+                atomic_compare_exchange_strong(&growth_lock, &holder, me))
+                return;
+            os_yield();
+        }
+    }
+}
+
+static void unlock_growth(void) { atomic_store(&growth_lock, 0); }
+
+void pool_fork_child(void) { atomic_store(&growth_lock, 0); }
+
+void pool_start(void)
+{
+    if (__atomic_load_n(&pool_tables.pools, __ATOMIC_ACQUIRE)) return;
+    window_start();
+    pool_tables.small_base = window_base + WINDOW_SMALL_OFFSET;
+    pool_tables.medium_base = window_base + WINDOW_MEDIUM_OFFSET;
+    pool_tables.small_state = (int8_t *)(window_base + SMALL_STATE_AT);
+    pool_tables.medium_state = (int8_t *)(window_base + MEDIUM_STATE_AT);
+    pool_tables.small_state_bias =
+        (uintptr_t)pool_tables.small_state - (pool_tables.small_base >> SMALL_GRANULE_SHIFT);
+    pool_tables.medium_state_bias =
+        (uintptr_t)pool_tables.medium_state - (pool_tables.medium_base >> MEDIUM_GRANULE_SHIFT);
+    pool_tables.small_bits = (uint64_t *)(window_base + SMALL_BITS_AT);
+    pool_tables.medium_bits = (uint64_t *)(window_base + MEDIUM_BITS_AT);
+    areas[0].tables[TABLE_STATE].offset = SMALL_STATE_AT;
+    areas[0].tables[TABLE_BITS].offset = SMALL_BITS_AT;
+    areas[0].tables[TABLE_POOLS].offset = POOLS_AT;
+    areas[1].tables[TABLE_STATE].offset = MEDIUM_STATE_AT;
+    areas[1].tables[TABLE_BITS].offset = MEDIUM_BITS_AT;
+    areas[1].tables[TABLE_POOLS].offset = POOLS_AT + SMALL_POOLS * sizeof(struct pool);
+    __atomic_store_n(&pool_tables.pools, (struct pool *)(window_base + POOLS_AT), __ATOMIC_RELEASE);
+}
+
+/* ---- growth ---- */
+
+static bool table_reach(struct table *t, size_t bytes, size_t step)
+{
+    if (bytes <= t->mapped) return true;
+    size_t end = round_up(bytes, step);
+    for (;;) {
+        size_t intended_before = t->intended;
+        bool occupied;
+        t->intended = end;
+        if (os_map_at((void *)(window_base + t->offset + t->mapped), end - t->mapped, &occupied)) break;
+        /* Somebody's memory, unless a thread that is gone mapped it without saying so. */
+        if (occupied && end <= intended_before) break;
+        t->intended = intended_before;
+        if (end == round_up(bytes, OS_PAGE)) return false;
+        end = round_up(bytes, OS_PAGE); /* under a tight limit: only what is needed */
+    }
+    t->mapped = end;
+    return true;
+}
+
+/* Maps `n` more pools; false if the system refuses even that many. */
+static bool map_pools(struct area *a, bool medium, uint32_t n)
+{
+    unsigned shift = medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
+    unsigned granule = medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT;
+    size_t words = medium ? MEDIUM_BIT_WORDS : SMALL_BIT_WORDS;
+    uint32_t first = a->end, end = first + n;
+    if (end > (medium ? MEDIUM_POOLS : SMALL_POOLS)) return false;
+    size_t granules = ((size_t)end << shift) >> granule;
+    if (!table_reach(&a->tables[TABLE_STATE], granules, 256 * KIB) ||
+        !table_reach(&a->tables[TABLE_BITS], end * words * 8, 32 * KIB) ||
+        !table_reach(&a->tables[TABLE_POOLS], end * sizeof(struct pool), 32 * KIB))
+        return false;
+    void *at = (void *)((medium ? pool_tables.medium_base : pool_tables.small_base) + ((uintptr_t)first << shift));
+    bool occupied, ok = os_map_at(at, (size_t)n << shift, &occupied);
+    if (!ok && !occupied) return false;
+    a->end = end;
+    __atomic_store_n(medium ? &pool_tables.medium_granules : &pool_tables.small_granules, granules,
+                     __ATOMIC_RELEASE);
+    if (!ok) return true; /* skipped: the caller tries on behind it */
+    size_t mapped = atomic_fetch_add(&a->mapped, (size_t)n << shift) + ((size_t)n << shift);
+    /* A heap of this size wastes at most a few per cent on a half-used huge page, and gets its memory by
+       one fault in 512. */
+    if (mapped > 32 * MIB) os_prefer_huge(at, (size_t)n << shift);
+    atomic_store_explicit(&a->fresh, (uint64_t)first << 32 | end, memory_order_release);
+    return true;
+}
+
+static uint32_t take_fresh(struct area *a)
+{
+    uint64_t f = atomic_load_explicit(&a->fresh, memory_order_acquire);
+    for (;;) {
+        uint32_t next = (uint32_t)(f >> 32), end = (uint32_t)f;
+        if (next >= end) return ID_NONE;
+        if (atomic_compare_exchange_weak(&a->fresh, &f, (uint64_t)(next + 1) << 32 | end)) return next;
+    }
+}
+
+static uint32_t grow_and_take(struct area *a, bool medium)
+{
+    lock_growth();
+    uint32_t id = take_fresh(a); /* another thread was faster */
+    size_t piece = atomic_load(&a->mapped) < 64 * MIB ? 4 * MIB : 32 * MIB;
+    uint32_t n = (uint32_t)(piece >> (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT));
+    while (id == ID_NONE && n > 0) {
+        if (map_pools(a, medium, n)) id = take_fresh(a);
+        else n /= 4;
+    }
+    unlock_growth();
+    return id;
+}
+
+struct pool *pool_take(bool medium, bool growing)
+{
+    struct area *a = &areas[medium];
+    bool present = true;
+    uint32_t id = pools_pop(&a->dirty);
+    if (id != ID_NONE) {
+        uint32_t left = atomic_fetch_sub(&a->n_dirty, 1) - 1;
+        if (left < atomic_load_explicit(&a->low_dirty, memory_order_relaxed))
+            atomic_store_explicit(&a->low_dirty, left, memory_order_relaxed);
+    } else {
+        present = false;
+        id = pools_pop(&a->clean);
+        if (id == ID_NONE) {
+            id = take_fresh(a);
+            if (id == ID_NONE) id = grow_and_take(a, medium);
+            if (id == ID_NONE) return NULL;
+            if (medium) id += SMALL_POOLS;
+        }
+    }
+    struct pool *p = pool_of_id(id);
+    p->list = POOL_HELD;
+    if (growing && !present && !medium && atomic_load_explicit(&a->mapped, memory_order_relaxed) <= 32 * MIB)
+        os_populate((void *)pool_base(p), pool_bytes(p));
+    return p;
+}
+
+void pool_give(struct pool *p)
+{
+    struct area *a = &areas[pool_is_medium(p)];
+    p->class = 0;
+    p->list = POOL_UNUSED;
+    atomic_store_explicit(&p->owner, NULL, memory_order_release);
+    atomic_fetch_add(&a->n_dirty, 1);
+    pools_push(&a->dirty, pool_id(p));
+}
+
+/* ---- slots ---- */
+
+void pool_format(struct pool *p, unsigned class)
+{
+    unsigned slots = (unsigned)(pool_bytes(p) / class_size[class]);
+    uint64_t *bits = pool_bits(p);
+    for (unsigned i = 0; i < slots / 64; i++) bits[i] = ~(uint64_t)0;
+    if (slots % 64) bits[slots / 64] = ((uint64_t)1 << slots % 64) - 1;
+    p->class = (uint8_t)class;
+    p->slots = p->free = (uint16_t)slots;
+    p->cursor = 0;
+    p->next = p->prev = ID_NONE;
+    if (atomic_load_explicit(&p->entries, memory_order_relaxed) && slots > 1u << p->entries_order)
+        atomic_store(&p->entries, NULL); /* no slot is live: nobody looks at it */
+}
+
+unsigned pool_collect_returned(struct pool *p)
+{
+    if (atomic_exchange(&p->returned, 0) == 0) return 0;
+    /* A slot whose state was written but not yet counted may be found here too; its count then comes
+       late and finds nothing. */
+    bool medium = pool_is_medium(p);
+    size_t size = class_size[p->class];
+    uint64_t *bits = pool_bits(p);
+    uintptr_t at = pool_base(p);
+    unsigned found = 0;
+    for (unsigned i = 0; i < p->slots; i++, at += size) {
+        int8_t *s = state_of((void *)at, medium);
+        if ((uint8_t)__atomic_load_n(s, __ATOMIC_ACQUIRE) != STATE_RETURNED) continue;
+        *s = 0;
+        bits[i / 64] |= (uint64_t)1 << i % 64;
+        found++;
+    }
+    p->free = (uint16_t)(p->free + found);
+    p->cursor = 0;
+    return found;
+}
+
+/* Entries come in arrays of a power of two, kept with the pool when its class changes and replaced
+   when they are too few, so a pool's arrays together are never twice the last one. */
+bool pool_set_entry(struct pool *p, unsigned slot, uint32_t entry)
+{
+    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
+    if (!entries) {
+        unsigned order = 0;
+        while (1u << order < p->slots) order++;
+        _Atomic uint32_t *made = meta_alloc(sizeof *made << order);
+        if (!made) return false;
+        p->entries_order = (uint8_t)order; /* the same value from whichever thread is here */
+        if (atomic_compare_exchange_strong(&p->entries, &entries, made)) entries = made;
+    }
+    atomic_store_explicit(&entries[slot], entry, memory_order_release);
+    return true;
+}
+
+uint32_t pool_entry(struct pool *p, unsigned slot)
+{
+    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
+    return entries ? atomic_load_explicit(&entries[slot], memory_order_acquire) : 0;
+}
+
+uint32_t pool_take_entry(struct pool *p, unsigned slot)
+{
+    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
+    return entries ? atomic_exchange(&entries[slot], 0) : 0;
+}
+
+/* ---- giving back ---- */
+
+static unsigned purge(struct area *a, unsigned n)
+{
+    unsigned done = 0;
+    for (; done < n; done++) {
+        uint32_t id = pools_pop(&a->dirty);
+        if (id == ID_NONE) break;
+        atomic_fetch_sub(&a->n_dirty, 1);
+        struct pool *p = pool_of_id(id);
+        os_discard((void *)pool_base(p), pool_bytes(p));
+        pools_push(&a->clean, id);
+    }
+    return done;
+}
+
+bool pool_purge_all(void)
+{
+    unsigned done = 0;
+    for (unsigned i = 0; i < 2; i++) done += purge(&areas[i], UINT32_MAX);
+    return done > 0;
+}
+
+/* What was not needed during an eighth of the decay time - the fewest free pools there were - was not
+   needed at all; a quarter of it goes each time, so the rest dies away exponentially. */
+void pool_decay(uint64_t now, uint64_t decay_ns)
+{
+    uint64_t due = atomic_load_explicit(&next_decay, memory_order_relaxed);
+    if (now < due || !atomic_compare_exchange_strong(&next_decay, &due, now + decay_ns / 8)) return;
+    for (unsigned i = 0; i < 2; i++) {
+        struct area *a = &areas[i];
+        uint32_t low = atomic_exchange(&a->low_dirty, atomic_load(&a->n_dirty));
+        if (due != 0) purge(a, (low + 3) / 4);
+    }
+}
+
+/* ---- orphans ---- */
+
+void pool_orphan(struct pool *p)
+{
+    p->list = POOL_ORPHAN;
+    atomic_store(&p->owner, NULL);
+    pools_push(&orphans.of[p->class], pool_id(p));
+}
+
+struct pool *pool_adopt(unsigned class)
+{
+    uint32_t id = pools_pop(&orphans.of[class]);
+    if (id == ID_NONE) return NULL;
+    struct pool *p = pool_of_id(id);
+    p->list = POOL_HELD;
+    return p;
+}
+
+/* ---- figures ---- */
+
+size_t pool_mapped_bytes(void)
+{
+    return atomic_load(&areas[0].mapped) + atomic_load(&areas[1].mapped);
+}
+
+size_t pool_table_bytes(void)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned t = 0; t < TABLES; t++) n += areas[i].tables[t].mapped;
+    return n;
+}
+
+void pool_range(bool medium, uint32_t *first, uint32_t *count)
+{
+    uint64_t granules = medium ? pool_tables.medium_granules : pool_tables.small_granules;
+    *first = medium ? SMALL_POOLS : 0;
+    *count = (uint32_t)(granules >> (medium ? MEDIUM_POOL_SHIFT - MEDIUM_GRANULE_SHIFT
+                                            : SMALL_POOL_SHIFT - SMALL_GRANULE_SHIFT));
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/thread_heap.h"
+#include "heap/heap.h"
+#include "heap/large.h"
+#include "heap/meta.h"
+#include "heap/os.h"
+
+static struct bin no_bin; /* empty and without room */
+
+#define NO_BINS_8 &no_bin, &no_bin, &no_bin, &no_bin, &no_bin, &no_bin, &no_bin, &no_bin
+#define NO_BINS_64                                                                                \
+    NO_BINS_8, NO_BINS_8, NO_BINS_8, NO_BINS_8, NO_BINS_8, NO_BINS_8, NO_BINS_8, NO_BINS_8
+
+THREAD_LOCAL struct heap_tls heap_tls = {
+    .by_size = {NO_BINS_64, &no_bin},
+    .by_class = {NO_BINS_64},
+};
+
+_Atomic int64_t late_taken[HEAP_CLASSES];
+
+/* ---- the heaps ---- */
+
+#define HEAPS_A_BLOCK 1024u
+#define HEAP_BLOCKS 4096u /* four million threads at once */
+
+static _Atomic(_Atomic(struct thread_heap *) *) heap_blocks[HEAP_BLOCKS];
+static _Atomic uint32_t heap_count;
+static idstack idle_heaps, spare_heaps;
+
+struct thread_heap *thread_heap_by_number(uint32_t number)
+{
+    if (number >= HEAP_BLOCKS * HEAPS_A_BLOCK) return NULL;
+    _Atomic(struct thread_heap *) *block = atomic_load(&heap_blocks[number / HEAPS_A_BLOCK]);
+    return block ? atomic_load(&block[number % HEAPS_A_BLOCK]) : NULL;
+}
+
+#define HEAP_LINK(id) (thread_heap_by_number(id)->link)
+IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
+
+/* Caches hold up to 128 slots and 256 KiB, at first 16 slots; each refill or overflow of a busy bin doubles
+   its room.  So a thread that allocates little holds little, and the 64 and more blocks at a time of a busy
+   one stay clear of the bitmaps. */
+static uint16_t max_cap_of(unsigned class)
+{
+    size_t n = 256 * KIB / class_size[class];
+    return (uint16_t)(n > 128 ? 128 : n);
+}
+
+static size_t bin_bytes(unsigned class)
+{
+    return round_up(sizeof(struct bin) + max_cap_of(class) * sizeof(void *), 64);
+}
+
+static struct thread_heap *make_heap(void)
+{
+    size_t bytes = round_up(sizeof(struct thread_heap), 64);
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) bytes += bin_bytes(c);
+    struct thread_heap *h = meta_alloc(bytes);
+    if (!h) return NULL;
+    char *at = (char *)h + round_up(sizeof *h, 64);
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c] = (struct bin *)at;
+        at += bin_bytes(c);
+        b->class = (uint8_t)c;
+        b->max_cap = max_cap_of(c);
+        b->cap = b->max_cap < 16 ? b->max_cap : 16;
+        b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
+    }
+    h->number = atomic_fetch_add(&heap_count, 1);
+    if (h->number >= HEAP_BLOCKS * HEAPS_A_BLOCK) return NULL;
+    _Atomic(_Atomic(struct thread_heap *) *) *slot = &heap_blocks[h->number / HEAPS_A_BLOCK];
+    _Atomic(struct thread_heap *) *block = atomic_load(slot);
+    if (!block) {
+        _Atomic(struct thread_heap *) *made = meta_alloc(HEAPS_A_BLOCK * sizeof *made);
+        if (!made) return NULL;
+        if (atomic_compare_exchange_strong(slot, &block, made)) block = made;
+    }
+    atomic_store(&block[h->number % HEAPS_A_BLOCK], h);
+    return h;
+}
+
+static void adopt_bins(struct thread_heap *h)
+{
+    for (unsigned i = 0; i <= SMALL_MAX / 16; i++) heap_tls.by_size[i] = h->bin[small_class_of[i]];
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) heap_tls.by_class[c] = h->bin[c];
+    heap_tls.heap = h;
+}
+
+struct thread_heap *thread_heap_get(void)
+{
+    struct thread_heap *h = heap_tls.heap;
+    if (likely(h != NULL)) return h;
+    heap_start(NULL);
+    uint32_t number = heaps_pop(&idle_heaps);
+    if (number == ID_NONE) number = heaps_pop(&spare_heaps);
+    h = number == ID_NONE ? make_heap() : thread_heap_by_number(number);
+    if (!h) return NULL;
+    atomic_store(&h->state, THREAD_HEAP_ACTIVE);
+    adopt_bins(h);
+    if (!heap_tls.ending && heap_hooks->thread_started) heap_hooks->thread_started(&h->hook);
+    return h;
+}
+
+void thread_heap_release(void)
+{
+    struct thread_heap *h = heap_tls.heap;
+    if (!h) return;
+    for (unsigned i = 0; i <= SMALL_MAX / 16; i++) heap_tls.by_size[i] = &no_bin;
+    for (unsigned c = 0; c < HEAP_CLASSES; c++) heap_tls.by_class[c] = &no_bin;
+    heap_tls.heap = NULL;
+    atomic_store(&h->state, THREAD_HEAP_IDLE);
+    heaps_push(&idle_heaps, h->number);
+}
+
+/* ---- lists of pools ---- */
+
+static void list_remove(struct bin *b, struct pool *p)
+{
+    if (b->full_look == pool_id(p)) b->full_look = p->next;
+    if (p->prev != ID_NONE) pool_of_id(p->prev)->next = p->next;
+    else if (p->list == POOL_AVAIL) b->avail = p->next;
+    else b->full = p->next;
+    if (p->next != ID_NONE) pool_of_id(p->next)->prev = p->prev;
+    else if (p->list == POOL_AVAIL) b->avail_last = p->prev;
+    p->next = p->prev = ID_NONE;
+    p->list = POOL_HELD;
+}
+
+static void list_push_full(struct bin *b, struct pool *p)
+{
+    p->list = POOL_FULL;
+    p->prev = ID_NONE;
+    p->next = b->full;
+    if (b->full != ID_NONE) pool_of_id(b->full)->prev = pool_id(p);
+    b->full = pool_id(p);
+}
+
+/* At the end: the pool in front is used up before its neighbours are touched, so that those have time
+   to become empty. */
+static void list_append_avail(struct bin *b, struct pool *p)
+{
+    p->list = POOL_AVAIL;
+    p->next = ID_NONE;
+    p->prev = b->avail_last;
+    if (b->avail_last != ID_NONE) pool_of_id(b->avail_last)->next = pool_id(p);
+    else b->avail = pool_id(p);
+    b->avail_last = pool_id(p);
+}
+
+/* Slots of an owned pool became free: puts it where it belongs. One empty pool a class stays, so
+   that a program at the edge does not take and give the same pool all the time. */
+static void pool_freed(struct bin *b, struct pool *p)
+{
+    if (p->list == POOL_FULL && p->free > 0) {
+        list_remove(b, p);
+        list_append_avail(b, p);
+    }
+    if (p->list == POOL_AVAIL && p->free == p->slots && b->avail != b->avail_last) {
+        list_remove(b, p);
+        pool_give(p);
+    }
+}
+
+/* ---- slots returned by other threads ---- */
+
+static void notify(struct thread_heap *owner, struct pool *p)
+{
+    uint32_t old = atomic_load_explicit(&owner->notices, memory_order_relaxed);
+    do atomic_store_explicit(&p->notice, old, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&owner->notices, &old, pool_id(p) + 1,
+                                                  memory_order_release, memory_order_relaxed));
+}
+
+/* `n` slots of the pool were marked returned.  The owner is read after the count is there: an adopter stores itself
+   as owner before it collects, so either it finds them or we find it. */
+static void returned(struct pool *p, uint32_t n)
+{
+    atomic_fetch_add(&p->returned, n);
+    struct thread_heap *owner = atomic_load(&p->owner);
+    if (owner && !atomic_exchange(&p->notified, true)) notify(owner, p);
+}
+
+static void mark_returned(void *block, bool medium)
+{
+    __atomic_store_n(state_of(block, medium), (int8_t)STATE_RETURNED, __ATOMIC_RELEASE);
+}
+
+void slot_return(void *block, unsigned class)
+{
+    bool medium = class_is_medium(class);
+    atomic_fetch_sub(&late_taken[class], 1);
+    heap_account(-(int64_t)class_size[class]);
+    mark_returned(block, medium);
+    returned(pool_of(block, medium), 1);
+}
+
+static void collect(struct thread_heap *h, struct pool *p)
+{
+    if (pool_collect_returned(p) > 0) pool_freed(h->bin[p->class], p);
+}
+
+static void read_notices(struct thread_heap *h)
+{
+    if (atomic_load_explicit(&h->notices, memory_order_relaxed) == 0) return;
+    uint32_t id = atomic_exchange(&h->notices, 0);
+    while (id != 0) {
+        struct pool *p = pool_of_id(id - 1);
+        id = atomic_load_explicit(&p->notice, memory_order_relaxed);
+        atomic_store(&p->notified, false);
+        struct thread_heap *owner = atomic_load(&p->owner);
+        if (owner == h) collect(h, p);
+        else if (owner && atomic_load(&p->returned) > 0 && !atomic_exchange(&p->notified, true))
+            notify(owner, p); /* it changed hands while the notice was on its way */
+    }
+}
+
+/* ---- refill ---- */
+
+/* Moves free slots of the pool into the bin, up to `want` in all, the lowest on top. */
+static void take_slots(struct bin *b, struct pool *p, uint32_t want)
+{
+    uint64_t *bits = pool_bits(p);
+    size_t size = class_size[p->class];
+    uintptr_t base = pool_base(p);
+    void *found[128];
+    uint32_t n = 0, need = want - b->n;
+    if (need > p->free) need = p->free;
+    for (unsigned w = p->cursor; n < need; w++) {
+        uint64_t word = bits[w];
+        while (word != 0 && n < need) {
+            found[n++] = (void *)(base + (w * 64 + (unsigned)__builtin_ctzll(word)) * size);
+            word &= word - 1;
+        }
+        bits[w] = word;
+        p->cursor = (uint16_t)w;
+    }
+    p->free = (uint16_t)(p->free - n);
+    /* What was there stays on top only if it came from this call's earlier pools; order among pools
+       matters little, order within one keeps neighbours together. */
+    for (uint32_t i = 0; i < n; i++) b->slot[b->n + i] = found[n - 1 - i];
+    b->n += n;
+}
+
+static void own(struct thread_heap *h, struct bin *b, struct pool *p)
+{
+    atomic_store(&p->owner, h);
+    pool_collect_returned(p);
+    if (p->free > 0) list_append_avail(b, p);
+    else list_push_full(b, p);
+}
+
+/* A notice may have gone to a pool's former owner: a few full pools are looked at in turn. */
+static void look_at_full(struct thread_heap *h, struct bin *b)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        if (b->full_look == ID_NONE) b->full_look = b->full;
+        if (b->full_look == ID_NONE) return;
+        struct pool *p = pool_of_id(b->full_look);
+        b->full_look = p->next;
+        if (atomic_load_explicit(&p->returned, memory_order_relaxed) > 0) collect(h, p);
+    }
+}
+
+static void take_apart(struct thread_heap *);
+
+static bool find_pool(struct thread_heap *h, struct bin *b)
+{
+    unsigned class = b->class;
+    look_at_full(h, b);
+    for (unsigned i = 0; i < 8 && b->avail == ID_NONE; i++) {
+        struct pool *p = pool_adopt(class);
+        if (!p) break;
+        own(h, b, p);
+    }
+    if (b->avail != ID_NONE) return true;
+    uint32_t idle = heaps_pop(&idle_heaps);
+    if (idle != ID_NONE) {
+        take_apart(thread_heap_by_number(idle));
+        struct pool *p = pool_adopt(class);
+        if (p) own(h, b, p);
+        if (b->avail != ID_NONE) return true;
+    }
+    if (thread_heap_any_broken() && ++h->takes_since_fork > 16 && thread_heap_rescue(h)) {
+        struct pool *p = pool_adopt(class);
+        if (p) own(h, b, p);
+        if (b->avail != ID_NONE) return true;
+    }
+    struct pool *p = pool_take(class_is_medium(class), b->full != ID_NONE);
+    if (!p) return false;
+    pool_format(p, class);
+    own(h, b, p);
+    return true;
+}
+
+bool bin_refill(struct thread_heap *h, struct bin *b)
+{
+    uint32_t before = b->n;
+    if (b->busy && b->cap < b->max_cap) b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
+    b->busy = true;
+    uint32_t want = b->cap / 2 > 0 ? b->cap / 2 : 1;
+    read_notices(h);
+    while (b->n < want) {
+        if (b->avail == ID_NONE && (b->n > before || !find_pool(h, b))) break;
+        struct pool *p = pool_of_id(b->avail);
+        take_slots(b, p, want);
+        if (p->free == 0) {
+            list_remove(b, p);
+            list_push_full(b, p);
+        }
+    }
+    uint32_t got = b->n - before;
+    b->taken += got;
+    heap_account((int64_t)got * class_size[b->class]);
+    if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    return got > 0;
+}
+
+/* ---- flush ---- */
+
+void bin_flush(struct thread_heap *h, struct bin *b, uint32_t n)
+{
+    bool medium = class_is_medium(b->class);
+    struct pool *foreign = NULL;
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        void *block = b->slot[i];
+        struct pool *p = pool_of(block, medium);
+        if (atomic_load_explicit(&p->owner, memory_order_relaxed) == h) {
+            unsigned slot = slot_of(p, block);
+            pool_bits(p)[slot / 64] |= (uint64_t)1 << slot % 64;
+            if (slot / 64 < p->cursor) p->cursor = (uint16_t)(slot / 64);
+            p->free++;
+            pool_freed(b, p);
+            continue;
+        }
+        if (p != foreign && run > 0) {
+            returned(foreign, run);
+            run = 0;
+        }
+        foreign = p;
+        run++;
+        mark_returned(block, medium);
+    }
+    if (run > 0) returned(foreign, run);
+    __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
+    b->n -= n;
+    b->taken -= n;
+    heap_account(-(int64_t)n * class_size[b->class]);
+}
+
+void bin_overflow(struct thread_heap *h, struct bin *b)
+{
+    if (b->cap < b->max_cap) b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
+    else bin_flush(h, b, b->n - b->cap / 2);
+    if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+}
+
+/* ---- taking apart, trimming, ticking ---- */
+
+static void flush_all(struct thread_heap *h)
+{
+    for (unsigned c = 1; c <= POOL_CLASSES; c++)
+        if (h->bin[c]->n > 0) bin_flush(h, h->bin[c], h->bin[c]->n);
+}
+
+/* Called with a heap that nobody else can reach (popped from the idle stack). */
+static void take_apart(struct thread_heap *h)
+{
+    atomic_store(&h->state, THREAD_HEAP_ACTIVE);
+    flush_all(h);
+    read_notices(h);
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c];
+        while (b->avail != ID_NONE || b->full != ID_NONE) {
+            struct pool *p = pool_of_id(b->avail != ID_NONE ? b->avail : b->full);
+            list_remove(b, p);
+            if (p->free == p->slots) pool_give(p);
+            else pool_orphan(p);
+        }
+        b->busy = false;
+        b->cap = b->max_cap < 16 ? b->max_cap : 16;
+    }
+    read_notices(h); /* those that came before the pools had no owner */
+    atomic_store(&h->state, THREAD_HEAP_SPARE);
+    heaps_push(&spare_heaps, h->number);
+}
+
+void thread_heap_trim(struct thread_heap *h)
+{
+    flush_all(h);
+    read_notices(h);
+    for (uint32_t id; (id = heaps_pop(&idle_heaps)) != ID_NONE;) take_apart(thread_heap_by_number(id));
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c];
+        struct pool *p = b->avail != ID_NONE ? pool_of_id(b->avail) : NULL;
+        if (p && p->free == p->slots) {
+            list_remove(b, p);
+            pool_give(p);
+        }
+    }
+}
+
+/* Bins that were not refilled since the last look give half of their slots back and half of their room. */
+static void trim_bins(struct thread_heap *h)
+{
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c];
+        if (!b->busy && b->n > 0) {
+            bin_flush(h, b, (b->n + 1) / 2);
+            if (b->cap > 16 && b->n <= b->cap / 2) b->cap /= 2;
+        }
+        b->busy = false;
+    }
+}
+
+void thread_heap_tick(struct thread_heap *h)
+{
+    uint64_t now = os_now_coarse();
+    pool_decay(now, heap_options.decay_ns);
+    large_decay(now, heap_options.decay_ns);
+    if ((h->ticks & 0x3fff) == 0) trim_bins(h);
+    if (heap_hooks->tick) heap_hooks->tick(&h->hook, now);
+}
+
+/* ---- fork ---- */
+
+static _Atomic uint32_t broken_heaps;
+
+bool thread_heap_any_broken(void) { return atomic_load(&broken_heaps) > 0; }
+
+/* Whole are our own heap and those on the stacks; every other one may have been in the middle of
+   something. */
+void thread_heap_fork_child(void)
+{
+    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
+        struct thread_heap *h = thread_heap_by_number(i);
+        if (h && h != heap_tls.heap) atomic_store(&h->state, THREAD_HEAP_BROKEN);
+    }
+    idstack *stacks[] = {&idle_heaps, &spare_heaps};
+    for (unsigned s = 0; s < 2; s++)
+        for (uint32_t id = (uint32_t)atomic_load(stacks[s]); id != 0;) {
+            struct thread_heap *h = thread_heap_by_number(id - 1);
+            atomic_store(&h->state, s == 0 ? THREAD_HEAP_IDLE : THREAD_HEAP_SPARE);
+            id = atomic_load(&h->link);
+        }
+    uint32_t broken = 0;
+    if (heap_tls.heap) heap_tls.heap->takes_since_fork = 0;
+    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
+        struct thread_heap *h = thread_heap_by_number(i);
+        broken += h && atomic_load(&h->state) == THREAD_HEAP_BROKEN;
+    }
+    atomic_store(&broken_heaps, broken);
+}
+
+/* What is live the state bytes say; all else is free, once no cache holds a slot. */
+static void rebuild(struct pool *p)
+{
+    bool medium = pool_is_medium(p);
+    uint64_t *bits = pool_bits(p);
+    for (unsigned w = 0; w < (p->slots + 63u) / 64; w++) bits[w] = 0;
+    unsigned free = 0;
+    for (unsigned i = 0; i < p->slots; i++) {
+        int8_t *s = state_of(slot_address(p, i), medium);
+        if (state_is_live(*s)) continue;
+        *s = 0;
+        bits[i / 64] |= (uint64_t)1 << i % 64;
+        free++;
+    }
+    p->free = (uint16_t)free;
+    p->cursor = 0;
+    atomic_store(&p->returned, 0);
+    atomic_store(&p->notified, false);
+}
+
+/* Sound only while ours is the one heap in use: then every slot that is not live is free. */
+static bool only_heap_in_use(const struct thread_heap *mine)
+{
+    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
+        struct thread_heap *h = thread_heap_by_number(i);
+        if (h && h != mine && atomic_load(&h->state) == THREAD_HEAP_ACTIVE) return false;
+    }
+    return true;
+}
+
+static void rescue_pool(struct thread_heap *h, struct pool *p, int64_t *live)
+{
+    if (p->list == POOL_UNUSED) return;
+    if (p->class == 0) { /* in the hands of a thread that is gone */
+        pool_give(p);
+        return;
+    }
+    struct thread_heap *owner = atomic_load(&p->owner);
+    rebuild(p);
+    live[p->class] += p->slots - p->free;
+    if (owner == h) pool_freed(h->bin[p->class], p);
+    else if (p->list == POOL_ORPHAN) return; /* stays on its stack */
+    else {
+        p->next = p->prev = ID_NONE;
+        if (p->free == p->slots) pool_give(p);
+        else pool_orphan(p);
+    }
+}
+
+bool thread_heap_rescue(struct thread_heap *h)
+{
+    uint32_t broken = atomic_load(&broken_heaps);
+    if (broken == 0 || !only_heap_in_use(h) ||
+        !atomic_compare_exchange_strong(&broken_heaps, &broken, 0))
+        return false;
+    thread_heap_trim(h); /* ours is flushed and the idle ones are taken apart: no cache holds a slot */
+    int64_t live[HEAP_CLASSES] = {0}, live_bytes = 0;
+    for (unsigned medium = 0; medium < 2; medium++) {
+        uint32_t first, count;
+        pool_range(medium, &first, &count);
+        for (uint32_t i = 0; i < count; i++) rescue_pool(h, pool_of_id(first + i), live);
+    }
+    /* The counts of threads that are gone may be torn: replace all by what was found. */
+    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
+        struct thread_heap *other = thread_heap_by_number(i);
+        if (!other) continue;
+        bool gone = atomic_load(&other->state) == THREAD_HEAP_BROKEN;
+        for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+            struct bin *b = other->bin[c];
+            b->taken = 0;
+            if (!gone) continue;
+            b->n = 0;
+            b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
+            b->busy = false;
+        }
+        if (!gone) continue;
+        atomic_store(&other->notices, 0);
+        atomic_store(&other->state, THREAD_HEAP_SPARE);
+        heaps_push(&spare_heaps, other->number);
+    }
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        h->bin[c]->taken = live[c];
+        live_bytes += live[c] * class_size[c];
+        atomic_store(&late_taken[c], 0);
+    }
+    struct large_stats large;
+    large_stats(&large);
+    atomic_store(&heap_taken_bytes, live_bytes + (int64_t)large.live_bytes);
+    return true;
+}
