@@ -24,7 +24,7 @@ void heap_free_full(void *block, struct bin *bin); /* checked and marked free; t
         if (unlikely(n_ == 0)) slow;                                                              \
         if (unlikely(--(b)->left < 0)) slow; /* the slow path takes this count back */            \
         void *block_ = (b)->slot[n_ - 1];                                                         \
-        (b)->n = (uint32_t)(n_ - 1);                                                              \
+        (b)->n = n_ - 1;                                                                         \
         *state_of(block_, medium) = (int8_t)(b)->class;                                           \
         return block_;                                                                            \
     } while (0)
@@ -64,7 +64,7 @@ static ALWAYS_INLINE void heap_free_fast(void *block)
         return;
     }
     b->slot[n] = block;
-    b->n = (uint32_t)(n + 1);
+    b->n = n + 1;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "heap/os.h"
 
 struct pool_tables pool_tables;
+uintptr_t small_state_bias, medium_state_bias;
 
 #define POOL_LINK(id) (pool_tables.pools[id].link)
 IDSTACK_FUNCTIONS(pools, POOL_LINK)
@@ -78,9 +79,9 @@ void pool_start(void)
     pool_tables.medium_base = window_base + WINDOW_MEDIUM_OFFSET;
     pool_tables.small_state = (int8_t *)(window_base + SMALL_STATE_AT);
     pool_tables.medium_state = (int8_t *)(window_base + MEDIUM_STATE_AT);
-    pool_tables.small_state_bias =
+    small_state_bias =
         (uintptr_t)pool_tables.small_state - (pool_tables.small_base >> SMALL_GRANULE_SHIFT);
-    pool_tables.medium_state_bias =
+    medium_state_bias =
         (uintptr_t)pool_tables.medium_state - (pool_tables.medium_base >> MEDIUM_GRANULE_SHIFT);
     pool_tables.small_bits = (uint64_t *)(window_base + SMALL_BITS_AT);
     pool_tables.medium_bits = (uint64_t *)(window_base + MEDIUM_BITS_AT);

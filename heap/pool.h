@@ -78,9 +78,9 @@ _Static_assert(sizeof(struct pool) == 64, "a descriptor is one cache line");
 
 /* What the fast paths read; written as the areas grow, never lowered.  A state byte is found by
    adding the address, shifted by the granule, to the table's address less the area's, shifted too. */
+extern uintptr_t small_state_bias, medium_state_bias;
 struct pool_tables {
     uintptr_t small_base, medium_base;
-    uintptr_t small_state_bias, medium_state_bias;
     uintptr_t small_granules, medium_granules; /* granules whose state byte exists */
     int8_t *small_state, *medium_state;
     struct pool *pools; /* small pools, then medium ones */
@@ -125,8 +125,8 @@ static inline uint64_t *pool_bits(const struct pool *p)
 /* The state byte of the granule at an address of a mapped piece. */
 static inline int8_t *state_of(const void *block, bool medium)
 {
-    return (int8_t *)(medium ? pool_tables.medium_state_bias + ((uintptr_t)block >> MEDIUM_GRANULE_SHIFT)
-                             : pool_tables.small_state_bias + ((uintptr_t)block >> SMALL_GRANULE_SHIFT));
+    return (int8_t *)(medium ? medium_state_bias + ((uintptr_t)block >> MEDIUM_GRANULE_SHIFT)
+                             : small_state_bias + ((uintptr_t)block >> SMALL_GRANULE_SHIFT));
 }
 
 static inline bool state_is_live(int8_t s) { return (s & STATE_CLASS) != 0; }

@@ -37,14 +37,10 @@ struct thread_heap *thread_heap_by_number(uint32_t number)
 #define HEAP_LINK(id) (thread_heap_by_number(id)->link)
 IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
 
-/* Caches hold up to 128 slots and 256 KiB, at first 16 slots; each refill or overflow of a busy bin doubles
-   its room.  So a thread that allocates little holds little, and the 64 and more blocks at a time of a busy
-   one stay clear of the bitmaps. */
-static uint16_t max_cap_of(unsigned class)
-{
-    size_t n = 256 * KIB / class_size[class];
-    return (uint16_t)(n > 128 ? 128 : n);
-}
+/* Caches hold at first 16 slots; each refill of a busy bin doubles its room, for small classes each overflow too.
+   So a thread that allocates little holds little, and the 64 and more blocks at a time of a
+   busy one stay clear of the bitmaps. */
+static uint16_t max_cap_of(unsigned class) { return class_size[class] <= 2 * KIB ? 128 : 64; }
 
 static size_t bin_bytes(unsigned class)
 {
@@ -217,13 +213,13 @@ static void read_notices(struct thread_heap *h)
 /* ---- refill ---- */
 
 /* Moves free slots of the pool into the bin, up to `want` in all, the lowest on top. */
-static void take_slots(struct bin *b, struct pool *p, uint32_t want)
+static void take_slots(struct bin *b, struct pool *p, size_t want)
 {
     uint64_t *bits = pool_bits(p);
     size_t size = class_size[p->class];
     uintptr_t base = pool_base(p);
     void *found[128];
-    uint32_t n = 0, need = want - b->n;
+    size_t n = 0, need = want - b->n;
     if (need > p->free) need = p->free;
     for (unsigned w = p->cursor; n < need; w++) {
         uint64_t word = bits[w];
@@ -237,7 +233,7 @@ static void take_slots(struct bin *b, struct pool *p, uint32_t want)
     p->free = (uint16_t)(p->free - n);
     /* What was there stays on top only if it came from this call's earlier pools; order among pools
        matters little, order within one keeps neighbours together. */
-    for (uint32_t i = 0; i < n; i++) b->slot[b->n + i] = found[n - 1 - i];
+    for (size_t i = 0; i < n; i++) b->slot[b->n + i] = found[n - 1 - i];
     b->n += n;
 }
 
@@ -294,10 +290,10 @@ static bool find_pool(struct thread_heap *h, struct bin *b)
 
 bool bin_refill(struct thread_heap *h, struct bin *b)
 {
-    uint32_t before = b->n;
+    size_t before = b->n;
     if (b->busy && b->cap < b->max_cap) b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
     b->busy = true;
-    uint32_t want = b->cap / 2 > 0 ? b->cap / 2 : 1;
+    size_t want = b->cap / 2 > 0 ? b->cap / 2 : 1;
     read_notices(h);
     while (b->n < want) {
         if (b->avail == ID_NONE && (b->n > before || !find_pool(h, b))) break;
@@ -308,8 +304,8 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
             list_push_full(b, p);
         }
     }
-    uint32_t got = b->n - before;
-    b->taken += got;
+    size_t got = b->n - before;
+    b->taken += (int64_t)got;
     heap_account((int64_t)got * class_size[b->class]);
     if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
     return got > 0;
@@ -317,12 +313,12 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
 
 /* ---- flush ---- */
 
-void bin_flush(struct thread_heap *h, struct bin *b, uint32_t n)
+void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
 {
     bool medium = class_is_medium(b->class);
     struct pool *foreign = NULL;
     uint32_t run = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         void *block = b->slot[i];
         struct pool *p = pool_of(block, medium);
         if (atomic_load_explicit(&p->owner, memory_order_relaxed) == h) {
@@ -344,13 +340,14 @@ void bin_flush(struct thread_heap *h, struct bin *b, uint32_t n)
     if (run > 0) returned(foreign, run);
     __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
     b->n -= n;
-    b->taken -= n;
+    b->taken -= (int64_t)n;
     heap_account(-(int64_t)n * class_size[b->class]);
 }
 
 void bin_overflow(struct thread_heap *h, struct bin *b)
 {
-    if (b->cap < b->max_cap) b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
+    if (b->cap < b->max_cap && !class_is_medium(b->class))
+        b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
     else bin_flush(h, b, b->n - b->cap / 2);
     if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
 }

@@ -24,9 +24,9 @@
 
 struct bin {
     /* The fast paths: two lines of code each, so their fields come first. */
-    uint32_t n;    /* slots in the cache */
-    uint32_t cap;  /* free flushes when it is reached */
-    int64_t left;  /* blocks that may be handed out before the next sample point */
+    size_t n;     /* slots in the cache */
+    size_t cap;   /* free flushes when it is reached */
+    int64_t left; /* blocks that may be handed out before the next sample point */
     uint8_t class;
     bool busy;     /* a refill has happened since the last idle look (trim_bins) */
     uint16_t max_cap;
@@ -78,7 +78,7 @@ bool bin_refill(struct thread_heap *, struct bin *);
 void bin_overflow(struct thread_heap *, struct bin *);
 
 /* Gives the lowest `n` slots of the bin back to their pools. */
-void bin_flush(struct thread_heap *, struct bin *, uint32_t n);
+void bin_flush(struct thread_heap *, struct bin *, size_t n);
 
 /* Gives back one slot of no bin (from a thread without a heap). */
 void slot_return(void *block, unsigned class);

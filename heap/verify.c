@@ -60,7 +60,7 @@ static void check_bin(struct check *c, struct thread_heap *h, struct bin *b)
     bool medium = class_is_medium(b->class);
     unsigned shift = medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT;
     if (b->n > b->cap || b->cap > b->max_cap) wrong(c, "a bin is over its room", NULL, b->n, b->cap);
-    for (uint32_t i = 0; i < b->n; i++) {
+    for (size_t i = 0; i < b->n; i++) {
         struct pool *p = pool_of(b->slot[i], medium);
         uintptr_t base = medium ? pool_tables.medium_base : pool_tables.small_base;
         uint8_t *seen = &c->cached[medium][((uintptr_t)b->slot[i] - base) >> shift];

@@ -1,0 +1,599 @@
+/* The heap by itself: random work against a model of it, threads, forks, sampling hooks, refused memory, misuse;
+   heap_verify after each.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#undef NDEBUG
+#include "heap/fast.h"
+#include "heap/heap.h"
+#include "heap/os.h"
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Check's own assertions report each pass through a pipe: too slow for inner loops. */
+#define must(x)                                                                                   \
+    do {                                                                                          \
+        if (!(x)) ck_abort_msg("%s", #x);                                                         \
+    } while (0)
+
+static void complain(const char *line) { fprintf(stderr, "verify: %s\n", line); }
+
+static void assert_sound(void) { ck_assert(heap_verify(complain)); }
+
+static uint64_t next_random(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+/* Most sizes are small, some are of every magnitude up to 256 KiB. */
+static size_t random_size(uint64_t *s)
+{
+    uint64_t r = next_random(s);
+    unsigned bits = (unsigned)(r >> 8) % 12 < 9 ? (unsigned)r % 9 : (unsigned)r % 18;
+    return (size_t)(next_random(s) & (((uint64_t)2 << bits) - 1));
+}
+
+struct item {
+    unsigned char *block;
+    size_t size;
+    unsigned char fill;
+};
+
+static void check_fill(const struct item *i)
+{
+    for (size_t k = 0; k < i->size; k += i->size < 256 ? 1 : 97)
+        if (i->block[k] != i->fill) ck_abort_msg("a block of %zu bytes was overwritten", i->size);
+}
+
+static void put(struct item *i, void *block, size_t size, uint64_t *s)
+{
+    must(block != NULL);
+    must((uintptr_t)block % 16 == 0);
+    must(heap_usable_size(block) >= size);
+    must(heap_owns(block));
+    *i = (struct item){block, size, (unsigned char)next_random(s)};
+    memset(block, i->fill, size);
+}
+
+/* Replaces random items by blocks of random sizes through every way there is to get one. */
+static void churn(struct item *items, unsigned n, unsigned rounds, uint64_t seed)
+{
+    uint64_t s = seed * 0x9e3779b97f4a7c15u + 1;
+    for (unsigned k = 0; k < rounds; k++) {
+        struct item *i = &items[next_random(&s) % n];
+        size_t size = random_size(&s);
+        if (i->block) check_fill(i);
+        switch (next_random(&s) % 8) {
+        case 0: {
+            heap_free_fast(i->block);
+            size_t align = (size_t)16 << next_random(&s) % 10;
+            put(i, heap_aligned(align, size), size, &s);
+            must((uintptr_t)i->block % align == 0);
+            break;
+        }
+        case 1: {
+            heap_free_fast(i->block);
+            unsigned char *b = heap_calloc(1, size);
+            for (size_t j = 0; j < size; j++) must(b[j] == 0);
+            put(i, b, size, &s);
+            break;
+        }
+        case 2:
+            if (size == 0) size = 1;
+            size_t kept = size < i->size ? size : i->size;
+            unsigned char fill = i->fill;
+            unsigned char *b = heap_realloc(i->block, size);
+            for (size_t j = 0; j < kept; j++) must(b[j] == fill);
+            put(i, b, size, &s);
+            break;
+        case 3:
+            heap_free_fast(i->block);
+            *i = (struct item){0};
+            break;
+        default:
+            heap_free_fast(i->block);
+            put(i, heap_malloc_fast(size, HEAP_MALLOC), size, &s);
+        }
+    }
+}
+
+static void release(struct item *items, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (items[i].block) check_fill(&items[i]);
+        heap_free_fast(items[i].block);
+        items[i] = (struct item){0};
+    }
+}
+
+#define ITEMS 4000
+
+START_TEST(test_random)
+{
+    static struct item items[ITEMS];
+    struct heap_stats before, after;
+    heap_stats(&before);
+    for (unsigned round = 0; round < 10; round++) {
+        churn(items, ITEMS, 40000, round);
+        assert_sound();
+    }
+    heap_stats(&after);
+    uint64_t live = 0;
+    for (unsigned i = 0; i < ITEMS; i++) live += items[i].block != NULL;
+    ck_assert_uint_eq(after.live - before.live, live);
+    release(items, ITEMS);
+    assert_sound();
+    heap_stats(&after);
+    ck_assert_uint_eq(after.live, before.live);
+    ck_assert_uint_eq(after.live_bytes, before.live_bytes);
+    ck_assert_uint_ge(after.peak_bytes, after.live_bytes);
+    heap_trim();
+    assert_sound();
+}
+END_TEST
+
+/* What is counted is what was done. */
+START_TEST(test_counts)
+{
+    struct heap_stats before, after;
+    static void *blocks[1000];
+    heap_stats(&before);
+    for (unsigned i = 0; i < 1000; i++) blocks[i] = heap_malloc_fast(100, HEAP_MALLOC);
+    for (unsigned i = 0; i < 300; i++) heap_free_fast(blocks[i]);
+    heap_stats(&after);
+    unsigned c = class_for(100);
+    ck_assert_uint_eq(after.of[c].size, 112);
+    ck_assert_uint_eq(after.of[c].allocated - before.of[c].allocated, 1000);
+    ck_assert_uint_eq(after.of[c].freed - before.of[c].freed, 300);
+    ck_assert_uint_eq(after.of[c].live - before.of[c].live, 700);
+    ck_assert_uint_eq(after.live_bytes - before.live_bytes, 700 * 112);
+    for (unsigned i = 300; i < 1000; i++) heap_free_fast(blocks[i]);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+#define THREADS 6
+
+struct exchange {
+    struct item items[THREADS][500];
+    pthread_barrier_t barrier;
+};
+static struct exchange exchange;
+
+/* Each thread churns its own items, then those of its neighbour: most frees are of other threads' blocks. */
+static void *worker(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg;
+    for (unsigned round = 0; round < 20; round++) {
+        churn(exchange.items[(me + round) % THREADS], 500, 4000, me * 100 + round);
+        pthread_barrier_wait(&exchange.barrier);
+    }
+    heap_thread_exit();
+    return NULL;
+}
+
+static void run_threads(void *(*f)(void *))
+{
+    pthread_t t[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++) ck_assert_int_eq(pthread_create(&t[i], NULL, f, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+}
+
+START_TEST(test_threads)
+{
+    pthread_barrier_init(&exchange.barrier, NULL, THREADS);
+    struct heap_stats before, after;
+    heap_stats(&before);
+    run_threads(worker);
+    assert_sound();
+    for (unsigned i = 0; i < THREADS; i++) release(exchange.items[i], 500);
+    assert_sound();
+    heap_stats(&after);
+    ck_assert_uint_eq(after.live, before.live);
+}
+END_TEST
+
+/* A consumer that frees what a producer allocates: memory stays flat. */
+#define QUEUE 4096u
+static void *_Atomic queue[QUEUE];
+
+static void *producer(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < 2000000; i++) {
+        void *b = heap_malloc_fast(64, HEAP_MALLOC), *none = NULL;
+        while (!atomic_compare_exchange_weak(&queue[i % QUEUE], &none, b)) {
+            none = NULL;
+            os_yield();
+        }
+    }
+    heap_thread_exit();
+    return NULL;
+}
+
+static void *consumer(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < 2000000; i++) {
+        void *b;
+        while (!(b = atomic_exchange(&queue[i % QUEUE], NULL))) os_yield();
+        heap_free_fast(b);
+    }
+    heap_thread_exit();
+    return NULL;
+}
+
+START_TEST(test_producer_consumer)
+{
+    pthread_t p, c;
+    struct heap_stats before, after;
+    heap_stats(&before);
+    pthread_create(&p, NULL, producer, NULL);
+    pthread_create(&c, NULL, consumer, NULL);
+    pthread_join(p, NULL);
+    pthread_join(c, NULL);
+    heap_stats(&after);
+    assert_sound();
+    ck_assert_uint_eq(after.live, before.live);
+    /* 2 M blocks went through; at most the queue, two caches and some pools were ever there. */
+    ck_assert_uint_le(after.pool_bytes - before.pool_bytes, 8 * MIB);
+}
+END_TEST
+
+/* Threads are born and die by the thousand, each leaving a block to the next: the heaps are reused. */
+static void *short_lived(void *arg)
+{
+    void **slot = arg;
+    heap_free_fast(*slot);
+    *slot = heap_malloc_fast(40, HEAP_MALLOC);
+    heap_thread_exit();
+    heap_free_fast(heap_malloc_fast(24, HEAP_MALLOC)); /* an exit handler after ours */
+    return NULL;
+}
+
+START_TEST(test_thread_birth)
+{
+    void *left = NULL;
+    for (unsigned i = 0; i < 3000; i++) {
+        pthread_t t;
+        ck_assert_int_eq(pthread_create(&t, NULL, short_lived, &left), 0);
+        pthread_join(t, NULL);
+    }
+    heap_free_fast(left);
+    ck_assert_ptr_null(thread_heap_by_number(16));
+    assert_sound();
+}
+END_TEST
+
+/* What a dead thread freed into its cache and what lies in its pools is found before memory is mapped anew. */
+static void *leaves_much_free(void *arg)
+{
+    (void)arg;
+    enum { N = 200000 };
+    void **b = heap_malloc_fast(N * sizeof *b, HEAP_MALLOC);
+    for (unsigned i = 0; i < N; i++) b[i] = heap_malloc_fast(48, HEAP_MALLOC);
+    for (unsigned i = 0; i < N; i++)
+        if (i % 1000) heap_free_fast(b[i]);
+    heap_free_fast(b);
+    heap_thread_exit();
+    return NULL;
+}
+
+START_TEST(test_adoption)
+{
+    pthread_t t;
+    pthread_create(&t, NULL, leaves_much_free, NULL);
+    pthread_join(t, NULL);
+    struct heap_stats before, after;
+    heap_stats(&before);
+    static void *b[150000];
+    for (unsigned i = 0; i < 150000; i++) b[i] = heap_malloc_fast(48, HEAP_MALLOC);
+    heap_stats(&after);
+    ck_assert_uint_eq(after.pool_bytes, before.pool_bytes);
+    for (unsigned i = 0; i < 150000; i++) heap_free_fast(b[i]);
+    assert_sound();
+}
+END_TEST
+
+/* ---- fork ---- */
+
+static atomic_bool stop_churning;
+
+static void *churn_until_told(void *arg)
+{
+    struct item *items = exchange.items[(uintptr_t)arg];
+    for (unsigned i = 0; !atomic_load(&stop_churning); i++) churn(items, 500, 200, i);
+    heap_thread_exit();
+    return NULL;
+}
+
+/* The child of a process whose threads are anywhere in the heap finds a heap that works: it
+   allocates more than what was free, so the gone threads' pools are rescued, and all is sound. */
+static int child_of_storm(void)
+{
+    alarm(60);
+    heap_fork_child();
+    static struct item items[3000];
+    for (unsigned i = 0; i < 3; i++) churn(items, 3000, 20000, i);
+    for (unsigned i = 0; i < THREADS; i++)
+        for (unsigned k = 0; k < 500; k++) /* torn items of the gone threads are left alone */
+            if (items[k].block) check_fill(&items[k]);
+    heap_before_thread();
+    if (thread_heap_any_broken()) return 2;
+    if (!heap_verify(complain)) return 3;
+    release(items, 3000);
+    return heap_verify(complain) ? 0 : 4;
+}
+
+START_TEST(test_fork)
+{
+    pthread_t t[THREADS];
+    atomic_store(&stop_churning, false);
+    for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, churn_until_told, (void *)i);
+    for (unsigned i = 0; i < 20; i++) {
+        heap_fork_prepare();
+        pid_t pid = fork();
+        if (pid == 0) _exit(child_of_storm());
+        heap_fork_parent();
+        int status;
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %u: status 0x%x", i, status);
+    }
+    atomic_store(&stop_churning, true);
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+    for (unsigned i = 0; i < THREADS; i++) release(exchange.items[i], 500);
+    assert_sound();
+}
+END_TEST
+
+/* A forked child counts from zero and keeps what is live. */
+START_TEST(test_fork_counts)
+{
+    void *b[100];
+    for (unsigned i = 0; i < 100; i++) b[i] = heap_malloc(200);
+    struct heap_stats parent;
+    heap_stats(&parent);
+    pid_t pid = fork();
+    if (pid == 0) {
+        heap_fork_child();
+        struct heap_stats s;
+        heap_stats(&s);
+        if (s.allocated != 0 || s.freed != 0 || s.live != parent.live) _exit(1);
+        for (unsigned i = 0; i < 100; i++) heap_free(b[i]);
+        heap_malloc(200);
+        heap_stats(&s);
+        _exit(s.allocated == 1 && s.freed == 100 && s.live == parent.live - 99 ? 0 : 2);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    ck_assert_int_eq(status, 0);
+    for (unsigned i = 0; i < 100; i++) heap_free(b[i]);
+}
+END_TEST
+
+/* ---- hooks ---- */
+
+static struct {
+    unsigned due, allocated, freed, resized;
+    unsigned sum_words;
+    void *last_block;
+    size_t asked, given;
+} seen;
+
+static uint32_t on_due(struct heap_thread_hook *h, unsigned class, size_t words, unsigned *n)
+{
+    (void)h;
+    (void)class;
+    seen.due++;
+    seen.sum_words += (unsigned)words;
+    *n = 1;
+    return 2; /* every third block of a class */
+}
+
+static uint32_t on_allocated(struct heap_thread_hook *h, void *block, size_t asked, size_t given,
+                             enum heap_source source, unsigned n)
+{
+    (void)h;
+    (void)source;
+    must(n == 1);
+    seen.last_block = block;
+    seen.asked = asked;
+    seen.given = given;
+    return ++seen.allocated;
+}
+
+static void on_freed(struct heap_thread_hook *h, void *block, uint32_t entry)
+{
+    (void)h;
+    (void)block;
+    must(entry >= 1 && entry <= seen.allocated);
+    seen.freed++;
+}
+
+static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, size_t asked, size_t given)
+{
+    (void)h;
+    (void)block;
+    (void)entry;
+    seen.asked = asked;
+    seen.given = given;
+    seen.resized++;
+}
+
+static unsigned misuses[2];
+static void *misused_block;
+static void on_misuse(enum heap_misuse kind, void *address, void *block, size_t size, uint32_t entry)
+{
+    (void)address;
+    (void)size;
+    (void)entry;
+    misuses[kind]++;
+    misused_block = block;
+}
+
+static const struct heap_hooks hooks = {
+    .due = on_due, .allocated = on_allocated, .freed = on_freed, .resized = on_resized, .misuse = on_misuse};
+
+START_TEST(test_sampling)
+{
+    heap_free(heap_malloc(1));
+    heap_set_hooks(&hooks);
+    void *b[300];
+    for (unsigned i = 0; i < 300; i++) b[i] = heap_malloc_fast(90, HEAP_MALLOC);
+    ck_assert_uint_eq(seen.due, 100); /* the first of every three */
+    ck_assert_uint_eq(seen.allocated, 100);
+    ck_assert_uint_eq(seen.sum_words, 100 * 96 / 8);
+    ck_assert_uint_eq(seen.asked, 90);
+    ck_assert_uint_eq(seen.given, 96);
+    assert_sound();
+    void *block;
+    size_t size;
+    uint32_t entry;
+    ck_assert(heap_find((char *)b[0] + 95, &block, &size, &entry));
+    ck_assert_ptr_eq(block, b[0]);
+    ck_assert_uint_eq(size, 96);
+    ck_assert_uint_eq(entry, 1);
+    ck_assert(heap_find(b[1], &block, &size, &entry));
+    ck_assert_uint_eq(entry, 0);
+    ck_assert_ptr_eq(heap_realloc(b[0], 70), b[0]); /* stays, is told */
+    ck_assert_uint_eq(seen.resized, 1);
+    ck_assert_uint_eq(seen.asked, 70);
+    heap_suspend_sampling();
+    for (unsigned i = 0; i < 30; i++) heap_free_fast(heap_malloc_fast(400, HEAP_MALLOC));
+    heap_resume_sampling();
+    ck_assert_uint_eq(seen.allocated, 100);
+    for (unsigned i = 0; i < 300; i++) heap_free_fast(b[i]);
+    ck_assert_uint_eq(seen.freed, 100);
+    struct heap_stats s;
+    heap_stats(&s);
+    assert_sound();
+    heap_set_hooks(NULL);
+}
+END_TEST
+
+START_TEST(test_misuse)
+{
+    heap_set_hooks(&(struct heap_hooks){.misuse = on_misuse});
+    size_t sizes[] = {16, 100, 1000, 5000, 30000, 100000};
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        misuses[0] = misuses[1] = 0;
+        char *b = heap_malloc(sizes[i]), *other = heap_malloc(sizes[i]);
+        heap_free(b + 8);
+        heap_free(b + 1);
+        ck_assert_uint_eq(misuses[HEAP_INVALID_FREE], 2);
+        ck_assert_ptr_eq(misused_block, b);
+        heap_free(b);
+        ck_assert_uint_eq(misuses[HEAP_DOUBLE_FREE], 0);
+        heap_free(b);
+        ck_assert_uint_eq(misuses[HEAP_DOUBLE_FREE], 1);
+        heap_free(other);
+        heap_free(other);
+        heap_free(b);
+        ck_assert_uint_eq(misuses[HEAP_DOUBLE_FREE], 3);
+        assert_sound();
+    }
+    /* Also once the slot lies in its pool again. */
+    misuses[0] = 0;
+    void *b = heap_malloc(320);
+    heap_free(b);
+    heap_trim();
+    heap_free(b);
+    ck_assert_uint_ge(misuses[HEAP_DOUBLE_FREE] + misuses[HEAP_INVALID_FREE], 1);
+    assert_sound();
+    heap_set_hooks(NULL);
+}
+END_TEST
+
+/* ---- limits ---- */
+
+START_TEST(test_impossible)
+{
+    errno = 0;
+    ck_assert_ptr_null(heap_malloc(SIZE_MAX));
+    ck_assert_int_eq(errno, ENOMEM);
+    errno = 0;
+    ck_assert_ptr_null(heap_malloc((size_t)PTRDIFF_MAX + 1));
+    ck_assert_int_eq(errno, ENOMEM);
+    ck_assert_ptr_null(heap_malloc(SIZE_MAX - 14)); /* size + 15 wraps */
+    ck_assert_ptr_null(heap_calloc(SIZE_MAX / 2, 3));
+    ck_assert_ptr_null(heap_aligned(1u << 20, SIZE_MAX - 100));
+    void *b = heap_malloc(100);
+    ck_assert_ptr_null(heap_realloc(b, SIZE_MAX));
+    errno = 4711;
+    heap_free(b);
+    ck_assert_int_eq(errno, 4711);
+    assert_sound();
+}
+END_TEST
+
+/* Memory is refused at every place where it is asked for, one after the other: each time NULL and
+   ENOMEM, and all works again afterwards. */
+START_TEST(test_refused)
+{
+    for (unsigned skip = 0; skip < 12; skip++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(60);
+            heap_fork_child();
+            os_fail_mappings(skip, 100000);
+            void **chain = NULL;
+            unsigned n = 0;
+            for (size_t size = 4000;; n++) {
+                void **b = heap_malloc(size);
+                if (!b) break;
+                *b = chain;
+                chain = b;
+                if (n > 4000000) _exit(2);
+            }
+            if (errno != ENOMEM) _exit(3);
+            os_fail_mappings(0, 0);
+            for (; chain; chain = NULL) {
+                void **b = chain;
+                while (b) {
+                    void **next = *b;
+                    heap_free(b);
+                    b = next;
+                }
+            }
+            if (!heap_malloc(4000)) _exit(4);
+            _exit(heap_verify(complain) ? 0 : 5);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        ck_assert_msg(status == 0, "after %u mappings: status 0x%x", skip, status);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("heap");
+    TCase *t = tcase_create("heap");
+    tcase_set_timeout(t, 240);
+    tcase_add_test(t, test_random);
+    tcase_add_test(t, test_counts);
+    tcase_add_test(t, test_threads);
+    tcase_add_test(t, test_producer_consumer);
+    tcase_add_test(t, test_thread_birth);
+    tcase_add_test(t, test_adoption);
+    tcase_add_test(t, test_fork);
+    tcase_add_test(t, test_fork_counts);
+    tcase_add_test(t, test_sampling);
+    tcase_add_test(t, test_misuse);
+    tcase_add_test(t, test_impossible);
+    tcase_add_test(t, test_refused);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
