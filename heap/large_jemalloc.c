@@ -26,7 +26,10 @@ extern const char *gleaner_je_conf;
 const char *gleaner_je_conf =
     "narenas:1,tcache:false,background_thread:false,retain:true,"
     "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:0,metadata_thp:disabled,dss:disabled,"
-    "percpu_arena:disabled,abort_conf:false,stats_print:false,prof:false";
+    /* A dirty extent is used before a fresh one however much larger it is: else 160 KiB would find
+       no room beside an unused gigabyte where addresses are limited. */
+    "lg_extent_max_active_fit:64,"
+    "percpu_arena:disabled,trust_madvise:true,abort_conf:false,stats_print:false,prof:false";
 
 enum { TSD_NOMINAL_MAX = 2, TSD_PURGATORY = 4 }; /* src/tsd.h; checked in prepare_thread */
 
@@ -52,8 +55,14 @@ static void *hook_alloc(je_hooks *h, void *at, size_t bytes, size_t alignment, b
                         bool *commit, unsigned number)
 {
     if (at) return NULL; /* an extent cannot be wished for at a place */
-    *zero = true;        /* *commit stays: metadata is committed at once and not counted */
-    return large_region_take(&of(h)->region, bytes, alignment);
+    void *p = large_region_take(&of(h)->region, bytes, alignment);
+    if (!p) return NULL;
+    *zero = true;
+    /* Asked for as committed: jemalloc's metadata (aligned to 2 MiB), which are not counted, or one
+       extent for one block, where the address space is too small for a larger piece. */
+    if (*commit && alignment != 2 * MIB)
+        atomic_fetch_add_explicit(&of(h)->committed, (int64_t)bytes, memory_order_relaxed);
+    return p;
 }
 
 static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,

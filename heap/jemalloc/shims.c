@@ -36,13 +36,14 @@ ssize_t gleaner_shim_readlinkat(int fd, const char *path, char *to, size_t n)
     return -1;
 }
 
-/* jemalloc maps by itself only the metadata of its arena 0, once 2 MiB is filled; it goes into the
-   window so that a scan of roots leaves it out by its address.  Aligned as it wants it (2 MiB), so
-   that it never trims. */
+/* jemalloc maps by itself only the metadata of its arena 0, 2 MiB at a time; it goes into the
+   window so that a scan of roots leaves it out by its address.  Aligned as it wants it, so that it
+   never trims. */
 static struct large_region metadata;
 void *gleaner_shim_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
-    void *p = at || fd != -1 ? NULL : large_region_take(&metadata, round_up(n, OS_PAGE), 2 * MIB);
+    size_t alignment = n >= 2 * MIB ? 2 * MIB : OS_PAGE;
+    void *p = at || fd != -1 ? NULL : large_region_take(&metadata, round_up(n, OS_PAGE), alignment);
     return p ? p : MAP_FAILED;
 }
 /* Never called for arena 0's metadata; if it is, the addresses stay ours. */
