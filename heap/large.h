@@ -5,17 +5,25 @@
 
 #include "heap/base.h"
 
-/* At least `size` bytes (over 0, at most PTRDIFF_MAX) aligned to `alignment` (a power of two, OS_PAGE
-   is always given).  The given size, a multiple of OS_PAGE, goes to *given. `zero`: all of it reads as zero.  NULL
-   when out of memory; errno is left alone. Any thread. */
+/* At least `size` bytes (over 0, at most PTRDIFF_MAX) aligned to `alignment` (a power of two,
+   OS_PAGE is always given).  The given size, a multiple of OS_PAGE, goes to *given. `zero`: all of
+   it reads as zero.  NULL when out of memory; errno is left alone. Any thread. */
 void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given);
 
 /* Frees a block; returns its size, or 0 if no live large block starts at this address (nothing was
-   done then). `*entry` gets its tracked entry (0 if none).  Two threads that free the same block: exactly one gets the size. */
+   done then). `*entry` gets its tracked entry (0 if none).  Two threads that free the same block:
+   exactly one gets the size. */
 size_t large_free(void *block, uint32_t *entry);
 
 /* Grows or shrinks in place: the new given size, or 0 if it cannot (the block is as before). */
 size_t large_resize(void *block, size_t size);
+
+/* Moves a block to new addresses and a new size by moving its pages, which costs no copying: for
+   realloc, where large_resize failed.  The contents follow, as far as the smaller size reaches; the
+   old address is freed, its tracked entry goes to the new block.  NULL (nothing was done): the
+   block or the size is below LARGE_MOVE_MIN, or the system cannot; then copy. */
+#define LARGE_MOVE_MIN (4 * MIB)
+void *large_move(void *block, size_t size, size_t *given);
 
 /* Size of the live large block that starts here, or 0. */
 size_t large_size(const void *block);
@@ -41,11 +49,13 @@ void large_stats(struct large_stats *to);
 /* Gives free pages back at once; true if there were any. */
 bool large_trim(void);
 
-/* Called now and then from slow paths: gives back what has been unused for `decay_ns`. `now` is os_now_coarse(). */
+/* Called now and then from slow paths: gives back what has been unused for `decay_ns`. `now` is
+ * os_now_coarse(). */
 void large_decay(uint64_t now, uint64_t decay_ns);
 
-/* fork: prepare closes a gate around jemalloc and waits at most 10 ms for the threads inside; while it
-   is closed, and in a child whose gate could not be emptied, large blocks are mapped directly. */
+/* fork: prepare closes a gate around jemalloc and waits at most 10 ms for the threads inside; while
+   it is closed, and in a child whose gate could not be emptied, large blocks are mapped directly.
+ */
 void large_fork_prepare(void);
 void large_fork_parent(void);
 void large_fork_child(void);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/large.h"
+#include "heap/large_cache.h"
+#include "heap/large_gate.h"
+#include "heap/large_jemalloc.h"
+#include "heap/large_map.h"
+#include "heap/large_table.h"
+#include "heap/print.h"
+
+/* 1. Where a block comes from: the cache of freed blocks (up to 1 MiB), jemalloc (up to 64 MiB), or
+      a mapping of its own (above, and whenever jemalloc must not be entered).
+   2. Its life: the record's state says whose it is.
+
+        (jemalloc) -> LIVE <-> BUSY           resizing
+                       |
+                       v
+                     CACHED -> LIVE           reused from the cache
+                       |
+                       v
+                     FREED                    back in jemalloc or unmapped
+
+      The step from LIVE is a compare-and-swap: of two threads that free a block one wins.
+   3. While the gate is closed blocks for jemalloc wait on `pending`; who enters next frees them. */
+
+static struct counters {
+    _Alignas(64) _Atomic uint64_t allocated, allocated_bytes, freed, freed_bytes;
+} counters[LARGE_SHARDS];
+
+static large_stack pending;
+
+static void add(_Atomic uint64_t *to, uint64_t n)
+{
+    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static bool change(struct large_record *r, uint32_t *from, uint32_t to)
+{
+    return atomic_compare_exchange_strong(&r->state, from, (*from & ~LARGE_STATE_MASK) | to);
+}
+
+/* Takes the record from LIVE; *state gets what it was. */
+static bool take(struct large_record *r, uint32_t *state, uint32_t to)
+{
+    *state = atomic_load_explicit(&r->state, memory_order_acquire);
+    return (*state & LARGE_STATE_MASK) == LARGE_LIVE && change(r, state, to);
+}
+
+static void free_inside(uint32_t page)
+{
+    struct large_record *r = large_record_of(page);
+    uint32_t state = atomic_load(&r->state);
+    size_t bytes = atomic_load(&r->bytes);
+    atomic_store(&r->state, LARGE_FREED);
+    je_free(large_address(page), bytes, state >> LARGE_ARENA_SHIFT);
+}
+
+static void drain(void) /* inside the gate */
+{
+    if (likely(large_stack_empty(&pending))) return;
+    uint32_t page = large_stack_take(&pending);
+    while (page != LARGE_NO_PAGE) {
+        uint32_t next = large_stack_next(page);
+        free_inside(page);
+        page = next;
+    }
+}
+
+/* A block that nobody wants any more goes back where it came from.  Its state is CACHED. */
+static void give_back(uint32_t page)
+{
+    bool direct = atomic_load(&large_record_of(page)->state) & LARGE_DIRECT;
+    if (direct || large_gate_broken()) {
+        large_map_free(page);
+    } else if (large_gate_enter()) {
+        drain();
+        free_inside(page);
+        large_gate_leave();
+    } else {
+        large_stack_push(&pending, page);
+    }
+}
+
+static void *from_cache(size_t bytes, size_t alignment, bool zero)
+{
+    if (bytes > LARGE_CACHE_MAX) return NULL;
+    uint32_t page = large_cache_get(large_shard(), bytes, alignment);
+    if (page == LARGE_NO_PAGE) return NULL;
+    void *block = large_address(page);
+    if (zero) __builtin_memset(block, 0, bytes);
+    struct large_record *r = large_record_of(page);
+    uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
+    atomic_store_explicit(&r->entry, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->state, (state & ~LARGE_STATE_MASK) | LARGE_LIVE,
+                          memory_order_release);
+    return block;
+}
+
+static void *from_jemalloc(size_t bytes, size_t alignment, bool zero)
+{
+    if (bytes >= LARGE_DIRECT_MIN || alignment >= LARGE_DIRECT_MIN || !large_gate_enter())
+        return NULL;
+    drain();
+    unsigned arena;
+    void *block = je_alloc(bytes, alignment, zero, large_shard(), &arena);
+    if (block)
+        large_table_enter(large_page_of(block), bytes, LARGE_LIVE | arena << LARGE_ARENA_SHIFT);
+    large_gate_leave();
+    return block;
+}
+
+void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given)
+{
+    if (unlikely(size - 1 >= PTRDIFF_MAX || size > WINDOW_LARGE_BYTES)) return NULL;
+    if (alignment < OS_PAGE) alignment = OS_PAGE;
+    size_t bytes = large_class_bytes(size);
+    void *block = from_cache(bytes, alignment, zero);
+    if (!block) block = from_jemalloc(bytes, alignment, zero);
+    if (!block) block = large_map_alloc(bytes, alignment);
+    if (unlikely(!block)) { /* where addresses are limited: without the class's rounding */
+        large_cache_flush(true, give_back);
+        bytes = round_up(size, OS_PAGE);
+        block = large_map_alloc(bytes, alignment);
+        if (!block) return NULL;
+    }
+    struct counters *c = &counters[large_shard()];
+    add(&c->allocated, 1);
+    add(&c->allocated_bytes, bytes);
+    *given = bytes;
+    return block;
+}
+
+size_t large_free(void *block, uint32_t *entry)
+{
+    *entry = 0;
+    struct large_record *r = large_record_at(block);
+    uint32_t state;
+    if (unlikely(!r || !take(r, &state, LARGE_CACHED))) return 0;
+    unsigned shard = large_shard();
+    uint32_t page = large_page_of(block);
+    size_t bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
+    *entry = atomic_load_explicit(&r->entry, memory_order_relaxed);
+    struct counters *c = &counters[shard];
+    add(&c->freed, 1);
+    add(&c->freed_bytes, bytes);
+    if (!large_cache_put(shard, page, bytes)) give_back(page);
+    return bytes;
+}
+
+static void count_resize(size_t from, size_t to)
+{
+    struct counters *c = &counters[large_shard()];
+    if (to > from) add(&c->allocated_bytes, to - from);
+    if (to < from) add(&c->freed_bytes, from - to);
+}
+
+size_t large_resize(void *block, size_t size)
+{
+    struct large_record *r = large_record_at(block);
+    uint32_t state;
+    if (size - 1 >= PTRDIFF_MAX || size > WINDOW_LARGE_BYTES || !r || !take(r, &state, LARGE_BUSY))
+        return 0;
+    uint32_t page = large_page_of(block), arena = state >> LARGE_ARENA_SHIFT;
+    size_t old = atomic_load(&r->bytes), want = large_class_bytes(size), now = old;
+    if (want < 32 * KIB) want = 40 * KIB; /* the smallest class of ours */
+    if (want == old) {
+        now = old;
+    } else if (state & LARGE_DIRECT) {
+        if (large_map_resize(page, want)) now = want;
+    } else if (want < LARGE_DIRECT_MIN && large_gate_enter()) {
+        now = je_resize(block, old, want, arena);
+        large_gate_leave();
+    }
+    if (now != old) {
+        count_resize(old, now);
+        large_table_enter_again(page, now);
+    }
+    atomic_store(&r->state, state);
+    return now >= size ? now : 0;
+}
+
+void *large_move(void *block, size_t size, size_t *given)
+{
+    struct large_record *r = large_record_at(block);
+    uint32_t state;
+    if (size - 1 >= PTRDIFF_MAX || size > WINDOW_LARGE_BYTES || !r) return NULL;
+    size_t old = atomic_load(&r->bytes), bytes = large_class_bytes(size);
+    if (old < LARGE_MOVE_MIN || bytes < LARGE_MOVE_MIN || !take(r, &state, LARGE_BUSY)) return NULL;
+    uint32_t entry = atomic_load(&r->entry);
+    void *to = large_map_move(large_page_of(block), bytes);
+    if (!to) {
+        atomic_store(&r->state, state);
+        return NULL;
+    }
+    large_set_entry(to, entry);
+    count_resize(old, bytes);
+    if (!(state & LARGE_DIRECT)) {
+        atomic_store(&r->state, (state & ~LARGE_STATE_MASK) | LARGE_CACHED);
+        give_back(large_page_of(block));
+    }
+    *given = bytes;
+    return to;
+}
+
+size_t large_size(const void *block)
+{
+    struct large_record *r = large_record_at(block);
+    if (!r) return 0;
+    uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire) & LARGE_STATE_MASK;
+    return state == LARGE_LIVE || state == LARGE_BUSY ? atomic_load(&r->bytes) : 0;
+}
+
+bool large_find(const void *address, void **block, size_t *size)
+{
+    uint32_t page;
+    if (!large_table_find(address, &page, size)) return false;
+    *block = large_address(page);
+    return true;
+}
+
+void large_set_entry(void *block, uint32_t entry)
+{
+    struct large_record *r = large_record_at(block);
+    if (r) atomic_store_explicit(&r->entry, entry, memory_order_relaxed);
+}
+
+uint32_t large_entry(const void *block)
+{
+    return large_size(block) ? atomic_load(&large_record_at(block)->entry) : 0;
+}
+
+struct each {
+    void (*each)(void *block, size_t size, uint32_t entry, void *user);
+    void *user;
+};
+
+static bool visit(uint32_t page, size_t bytes, void *user)
+{
+    struct each *e = user;
+    e->each(large_address(page), bytes, atomic_load(&large_record_of(page)->entry), e->user);
+    return true;
+}
+
+void large_each(void (*each)(void *block, size_t size, uint32_t entry, void *user), void *user)
+{
+    struct each e = {each, user};
+    large_table_each(visit, &e);
+}
+
+void large_stats(struct large_stats *to)
+{
+    uint64_t freed = 0, freed_bytes = 0, used, unused;
+    *to = (struct large_stats){0};
+    for (unsigned i = 0; i < LARGE_SHARDS; i++) { /* freed first: live never seems negative */
+        freed += atomic_load(&counters[i].freed);
+        freed_bytes += atomic_load(&counters[i].freed_bytes);
+    }
+    for (unsigned i = 0; i < LARGE_SHARDS; i++) {
+        to->allocated += atomic_load(&counters[i].allocated);
+        to->allocated_bytes += atomic_load(&counters[i].allocated_bytes);
+    }
+    to->live = to->allocated - freed;
+    to->live_bytes = to->allocated_bytes - freed_bytes;
+    je_counts(&used, &unused);
+    to->mapped_bytes = large_map_bytes();
+    to->cached_bytes = unused + large_cache_bytes();
+}
+
+bool large_trim(void)
+{
+    bool any = large_cache_flush(true, give_back);
+    if (large_gate_enter()) {
+        drain();
+        any |= je_trim();
+        large_gate_leave();
+    }
+    return any;
+}
+
+void large_decay(uint64_t now, uint64_t decay_ns)
+{
+    static _Atomic uint64_t flushed;
+    uint64_t last = atomic_load_explicit(&flushed, memory_order_relaxed);
+    if (now - last >= decay_ns && atomic_compare_exchange_strong(&flushed, &last, now))
+        large_cache_flush(false, give_back);
+    if (large_gate_enter()) {
+        drain();
+        je_decay(now, decay_ns);
+        large_gate_leave();
+    }
+}
+
+void large_fork_prepare(void)
+{
+    large_gate_prepare();
+}
+
+void large_fork_parent(void)
+{
+    large_gate_parent();
+    if (!large_stack_empty(&pending) && large_gate_enter()) {
+        drain();
+        large_gate_leave();
+    }
+}
+
+void large_fork_child(void)
+{
+    large_gate_child();
+    if (large_gate_broken()) { /* what waits for jemalloc is unmapped instead */
+        uint32_t page = large_stack_take(&pending);
+        while (page != LARGE_NO_PAGE) {
+            uint32_t next = large_stack_next(page);
+            large_map_free(page);
+            page = next;
+        }
+    }
+}
+
+struct verify {
+    void (*complain)(const char *line);
+    bool good;
+    uint64_t live, live_bytes, end;
+};
+
+static void wrong(struct verify *v, const char *what, uint32_t page, uint64_t n)
+{
+    v->good = false;
+    char line[160];
+    print_to(line, sizeof line, "large block %p: %s (%lu)", large_address(page), what, n);
+    if (v->complain) v->complain(line);
+}
+
+static bool check(uint32_t page, size_t bytes, void *user)
+{
+    struct verify *v = user;
+    uint32_t start;
+    size_t size;
+    v->live++;
+    v->live_bytes += bytes;
+    if (bytes == 0 || bytes % OS_PAGE) wrong(v, "its size is no multiple of a page", page, bytes);
+    if (page < v->end) wrong(v, "overlaps the block before it", page, v->end);
+    v->end = page + bytes / OS_PAGE;
+    if (v->end * OS_PAGE > WINDOW_LARGE_BYTES) wrong(v, "ends outside the area", page, bytes);
+    const char *at[] = {large_address(page), (char *)large_address(page) + bytes / 2,
+                        (char *)large_address(page) + bytes - 1};
+    for (int i = 0; i < 3; i++)
+        if (!large_table_find(at[i], &start, &size) || start != page || size != bytes)
+            wrong(v, "is not found by an address inside it", page, (uint64_t)i);
+    return true;
+}
+
+bool large_verify(void (*complain)(const char *line))
+{
+    struct verify v = {complain, true, 0, 0, 0};
+    struct large_stats s;
+    large_stats(&s);
+    large_table_each(check, &v);
+    if (v.live != s.live) wrong(&v, "blocks live by the table, not by the counters", 0, v.live);
+    if (v.live_bytes != s.live_bytes)
+        wrong(&v, "bytes live by the table, not by the counters", 0, v.live_bytes);
+    if (s.live_bytes > s.mapped_bytes) wrong(&v, "more is live than is mapped", 0, s.mapped_bytes);
+    return v.good;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/large_cache.h"
+#include "heap/large_gate.h"
+#include "heap/large_map.h"
+#include "heap/large_table.h"
+
+/* Four classes a doubling, from 32 KiB (not included) to 1 MiB: 40, 48, 56, 64 KiB … */
+#define CLASSES 20
+#define CLASS_BUDGET MIB /* bytes of one class in one shard, but two blocks at least */
+
+static struct shard {
+    _Alignas(64) large_stack of[CLASSES];
+    _Atomic uint32_t taken; /* a bit for each class: something was taken since the last flush */
+} shards[LARGE_SHARDS];
+
+/* 0 … CLASSES-1 for a size class, CLASSES for other sizes. */
+static unsigned class_of(size_t bytes)
+{
+    if (bytes <= 32 * KIB || bytes > LARGE_CACHE_MAX) return CLASSES;
+    unsigned lg = 63 - (unsigned)__builtin_clzl(bytes - 1);
+    if (bytes & (((size_t)1 << (lg - 2)) - 1)) return CLASSES;
+    return (lg - 15) * 4 + (unsigned)((bytes - 1) >> (lg - 2) & 3);
+}
+
+static size_t class_bytes(unsigned c)
+{
+    return (5 + c % 4) * ((size_t)1 << (c / 4 + 13));
+}
+
+uint32_t large_cache_get(unsigned shard, size_t bytes, size_t alignment)
+{
+    unsigned c = class_of(bytes);
+    if (c == CLASSES) return LARGE_NO_PAGE;
+    struct shard *s = &shards[shard];
+    uint32_t page = large_stack_pop(&s->of[c]);
+    if (page == LARGE_NO_PAGE) return page;
+    if (unlikely((uintptr_t)large_address(page) & (alignment - 1))) {
+        large_stack_push(&s->of[c], page);
+        return LARGE_NO_PAGE;
+    }
+    uint32_t taken = atomic_load_explicit(&s->taken, memory_order_relaxed);
+    if (!(taken & 1u << c)) atomic_fetch_or_explicit(&s->taken, 1u << c, memory_order_relaxed);
+    return page;
+}
+
+bool large_cache_put(unsigned shard, uint32_t page, size_t bytes)
+{
+    unsigned c = class_of(bytes);
+    if (c == CLASSES) return false;
+    large_stack *s = &shards[shard].of[c];
+    unsigned depth = large_stack_depth(s);
+    if (depth >= 2 && depth >= CLASS_BUDGET / bytes) return false;
+    large_stack_push(s, page);
+    return true;
+}
+
+bool large_cache_flush(bool all, void (*give)(uint32_t page))
+{
+    bool any = false;
+    for (unsigned i = 0; i < LARGE_SHARDS; i++) {
+        uint32_t taken = atomic_exchange(&shards[i].taken, 0);
+        for (unsigned c = 0; c < CLASSES; c++) {
+            if (!all && taken & 1u << c) continue;
+            uint32_t page = large_stack_take(&shards[i].of[c]);
+            while (page != LARGE_NO_PAGE) {
+                uint32_t next = large_stack_next(page); /* page + 1 of none is 0: NO_PAGE */
+                give(page);
+                page = next;
+                any = true;
+            }
+        }
+    }
+    return any;
+}
+
+size_t large_cache_bytes(void)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < LARGE_SHARDS; i++)
+        for (unsigned c = 0; c < CLASSES; c++)
+            bytes += class_bytes(c) * large_stack_depth(&shards[i].of[c]);
+    return bytes;
+}

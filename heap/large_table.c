@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/large_table.h"
+#include "heap/os.h"
+
+_Atomic uint8_t large_chunk_known[LARGE_CHUNKS];
+static _Atomic uint32_t next_chunk; /* chunks from here on are nobody's */
+static _Atomic size_t table_bytes;
+
+/* Whole units of the largest page size (64 KiB on some aarch64 kernels). */
+#define TABLE_MAPPED ((sizeof(struct large_chunk_tables) + 64 * KIB - 1) & ~(64 * KIB - 1))
+
+#define NEAR 16u /* pages */
+#define FAR 4096u
+
+static uint32_t chunks(size_t bytes)
+{
+    return (uint32_t)((bytes + LARGE_CHUNK - 1) / LARGE_CHUNK);
+}
+
+uint32_t large_table_claim(size_t bytes)
+{
+    if (bytes > WINDOW_LARGE_BYTES) return LARGE_NO_PAGE;
+    uint32_t n = chunks(bytes), at = atomic_load(&next_chunk);
+    do {
+        if (at + n > LARGE_CHUNKS) return LARGE_NO_PAGE;
+    } while (!atomic_compare_exchange_weak(&next_chunk, &at, at + n));
+    return at * LARGE_CHUNK_PAGES;
+}
+
+void large_table_unclaim(uint32_t page, size_t bytes)
+{
+    uint32_t first = page / LARGE_CHUNK_PAGES, end = first + chunks(bytes);
+    atomic_compare_exchange_strong(&next_chunk, &end, first);
+}
+
+bool large_table_claim_after(uint32_t end, size_t bytes)
+{
+    uint32_t at = end / LARGE_CHUNK_PAGES, n = chunks(bytes);
+    return at + n <= LARGE_CHUNKS && atomic_compare_exchange_strong(&next_chunk, &at, at + n);
+}
+
+bool large_table_map(uint32_t page, size_t bytes, bool *occupied)
+{
+    uint32_t first = page / LARGE_CHUNK_PAGES, n = chunks(bytes);
+    for (uint32_t c = first; c < first + n; c++) {
+        if (atomic_load(&large_chunk_known[c])) continue; /* claimed before and returned */
+        if (!os_map_at(large_tables_of(c * LARGE_CHUNK_PAGES), TABLE_MAPPED, occupied))
+            return false;
+        atomic_fetch_add(&table_bytes, TABLE_MAPPED);
+        atomic_store_explicit(&large_chunk_known[c], 1, memory_order_release);
+    }
+    return true;
+}
+
+size_t large_table_bytes(void)
+{
+    return atomic_load(&table_bytes);
+}
+
+void large_table_enter_again(uint32_t page, size_t bytes)
+{
+    uint32_t end = page + (uint32_t)(bytes / OS_PAGE), far = (page / FAR + 1) * FAR;
+    uint32_t near_end = end < far ? end : far;
+    for (uint32_t p = (page / NEAR + 1) * NEAR; p < near_end; p += NEAR)
+        atomic_store_explicit(&large_tables_of(p)->near[p % LARGE_CHUNK_PAGES / NEAR], page,
+                              memory_order_relaxed);
+    for (uint32_t p = far; p < end; p += FAR)
+        atomic_store_explicit(&large_tables_of(p)->far[p % LARGE_CHUNK_PAGES / FAR], page,
+                              memory_order_relaxed);
+    atomic_store_explicit(&large_record_of(page)->bytes, bytes, memory_order_release);
+}
+
+void large_table_enter(uint32_t page, size_t bytes, uint32_t state)
+{
+    struct large_record *r = large_record_of(page);
+    large_table_enter_again(page, bytes);
+    atomic_store_explicit(&r->entry, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->state, state, memory_order_release);
+}
+
+static bool is_live(const struct large_record *r)
+{
+    uint32_t s = atomic_load_explicit(&r->state, memory_order_acquire) & LARGE_STATE_MASK;
+    return s == LARGE_LIVE || s == LARGE_BUSY;
+}
+
+/* Does a live block start at `start` that reaches over `page`? */
+static bool covers(uint32_t start, uint32_t page, size_t *bytes)
+{
+    if (start > page ||
+        !atomic_load_explicit(&large_chunk_known[start / LARGE_CHUNK_PAGES], memory_order_acquire))
+        return false;
+    struct large_record *r = large_record_of(start);
+    if (!is_live(r)) return false;
+    *bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
+    return page - start < *bytes / OS_PAGE;
+}
+
+bool large_table_find(const void *address, uint32_t *start, size_t *bytes)
+{
+    uintptr_t offset = (uintptr_t)address - window_base - WINDOW_LARGE_OFFSET;
+    if (offset >= WINDOW_LARGE_BYTES ||
+        !atomic_load_explicit(&large_chunk_known[offset / LARGE_CHUNK], memory_order_acquire))
+        return false;
+    uint32_t page = (uint32_t)(offset / OS_PAGE), in_chunk = page % LARGE_CHUNK_PAGES;
+    struct large_chunk_tables *t = large_tables_of(page);
+    for (uint32_t p = page, first = page / NEAR * NEAR;; p--) {
+        if (is_live(large_record_of(p))) {
+            *start = p;
+            return covers(p, page, bytes); /* blocks do not overlap: no other can */
+        }
+        if (p == first) break;
+    }
+    *start = atomic_load_explicit(&t->near[in_chunk / NEAR], memory_order_relaxed);
+    if (covers(*start, page, bytes)) return true;
+    *start = atomic_load_explicit(&t->far[in_chunk / FAR], memory_order_relaxed);
+    return covers(*start, page, bytes);
+}
+
+void large_table_each(bool (*each)(uint32_t page, size_t bytes, void *user), void *user)
+{
+    uint32_t end = atomic_load(&next_chunk) * LARGE_CHUNK_PAGES;
+    for (uint32_t p = 0; p < end;) {
+        if (!atomic_load_explicit(&large_chunk_known[p / LARGE_CHUNK_PAGES],
+                                  memory_order_acquire)) {
+            p = (p / LARGE_CHUNK_PAGES + 1) * LARGE_CHUNK_PAGES;
+            continue;
+        }
+        struct large_record *r = large_record_of(p);
+        if (!is_live(r)) {
+            p++;
+            continue;
+        }
+        size_t bytes = atomic_load(&r->bytes);
+        if (!each(p, bytes, user)) return;
+        p += bytes < OS_PAGE ? 1 : (uint32_t)(bytes / OS_PAGE);
+    }
+}
+
+#define PAGE_MASK ((1u << 28) - 1)
+#define TOP(head) ((uint32_t)(head)&PAGE_MASK)
+#define DEPTH(head) ((unsigned)((head) >> 28) & 255)
+#define HEAD(top, depth, old)                                                                      \
+    ((uint64_t)(top) | (uint64_t)(depth) << 28 | (((old) >> 36) + 1) << 36)
+_Static_assert(WINDOW_LARGE_BYTES / OS_PAGE < PAGE_MASK, "a page number + 1 fits in 28 bits");
+
+void large_stack_push(large_stack *s, uint32_t page)
+{
+    struct large_record *r = large_record_of(page);
+    uint64_t old = atomic_load_explicit(s, memory_order_relaxed), new;
+    do {
+        atomic_store_explicit(&r->entry, TOP(old), memory_order_relaxed);
+        unsigned depth = DEPTH(old);
+        new = HEAD(page + 1, depth < 255 ? depth + 1 : 255, old);
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+uint32_t large_stack_pop(large_stack *s)
+{
+    uint64_t old = atomic_load_explicit(s, memory_order_acquire), new;
+    do {
+        if (TOP(old) == 0) return LARGE_NO_PAGE;
+        uint32_t next =
+            atomic_load_explicit(&large_record_of(TOP(old) - 1)->entry, memory_order_relaxed);
+        unsigned depth = DEPTH(old);
+        /* `next` may be nonsense if the block left the stack meanwhile; then the tag differs. */
+        new = HEAD(next & PAGE_MASK, next == 0 ? 0 : depth > 1 ? depth - 1 : 1, old);
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_acquire,
+                                                    memory_order_acquire));
+    return TOP(old) - 1;
+}
+
+uint32_t large_stack_take(large_stack *s)
+{
+    uint64_t old = atomic_load_explicit(s, memory_order_acquire);
+    do {
+        if (TOP(old) == 0) return LARGE_NO_PAGE;
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, HEAD(0, 0, old), memory_order_acquire,
+                                                    memory_order_acquire));
+    return TOP(old) - 1;
+}
+
+uint32_t large_stack_next(uint32_t page)
+{
+    return atomic_load_explicit(&large_record_of(page)->entry, memory_order_relaxed) - 1;
+}

@@ -1,0 +1,151 @@
+/* large_table.h: what lies in the large area: one record a page, so that every address that a
+   program hands to free is checked exactly; and the addresses themselves, given out in chunks.
+
+   1. Data.  The area is divided into chunks of 64 MiB.  The tables of a chunk are mapped when the
+      chunk is claimed, before any of its addresses is used:
+
+        records  one of 16 bytes for each 4 KiB page; only a block's first page's record is ever
+                 touched, so a GiB block costs one of them
+        near     one page number for each 64 KiB: the block that covers the first page of these 64
+   KiB far      the same for each 16 MiB
+
+      near[] and far[] find the block around an interior address: from page p, look at the records
+   back to the 64 KiB boundary (16 at most), else at the block that near[] names, else far[].  A
+   block writes near[] only up to the next 16 MiB boundary and far[] beyond.  Stale names need no
+      clearing, since the record of the named page says whether a live block lies there and how far
+      it reaches.
+   2. Synchronisation.  A record's state changes by compare-and-swap; who moves it away from LIVE
+      owns the block.  A chunk's tables are never unmapped, so a reader may look at any record of a
+      claimed chunk at any time.  Nothing is locked.
+   3. Stacks of unused blocks link through their records (never through the blocks' memory):
+   Treiber's stack with a tag against ABA (R. K. Treiber, IBM RJ 5118, 1986).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_LARGE_TABLE_H
+#define GLEANER_LARGE_TABLE_H
+
+#include "heap/base.h"
+#include "heap/window.h"
+
+#define LARGE_CHUNK (64 * MIB)
+#define LARGE_CHUNKS (WINDOW_LARGE_BYTES / LARGE_CHUNK)
+#define LARGE_CHUNK_PAGES (LARGE_CHUNK / OS_PAGE)
+#define LARGE_NO_PAGE UINT32_MAX
+
+enum large_state {
+    LARGE_NONE,   /* never the start of a block, or its addresses went back to jemalloc */
+    LARGE_LIVE,   /* the program's */
+    LARGE_BUSY,   /* the program's, being resized */
+    LARGE_CACHED, /* freed; on a stack */
+    LARGE_FREED   /* freed; handed back */
+};
+#define LARGE_STATE_MASK 0xffu
+#define LARGE_DIRECT 0x100u  /* mapped by large_map, not by jemalloc */
+#define LARGE_ARENA_SHIFT 16 /* above: the arena of a jemalloc block */
+
+struct large_record {
+    _Atomic uint32_t state; /* enum large_state | LARGE_DIRECT | arena << LARGE_ARENA_SHIFT */
+    _Atomic uint32_t entry; /* LIVE: the tracked entry; on a stack: page + 1 of the next */
+    _Atomic uint64_t bytes; /* of the block */
+};
+_Static_assert(sizeof(struct large_record) == 16, "256 KiB of records a chunk");
+
+struct large_chunk_tables {
+    struct large_record record[LARGE_CHUNK_PAGES];
+    _Atomic uint32_t near[LARGE_CHUNK_PAGES / 16];
+    _Atomic uint32_t far[LARGE_CHUNK_PAGES / 4096];
+};
+#define LARGE_TABLES_STRIDE (512 * KIB)
+_Static_assert(sizeof(struct large_chunk_tables) <= LARGE_TABLES_STRIDE, "stride");
+_Static_assert(LARGE_CHUNKS *LARGE_TABLES_STRIDE <= 8 * GIB, "the window's part for large tables");
+
+extern _Atomic uint8_t large_chunk_known[LARGE_CHUNKS]; /* 1: its tables are mapped */
+
+static inline uint32_t large_page_of(const void *address) /* of an address in the area */
+{
+    return (uint32_t)(((uintptr_t)address - window_base - WINDOW_LARGE_OFFSET) / OS_PAGE);
+}
+
+static inline void *large_address(uint32_t page)
+{
+    return (void *)(window_base + WINDOW_LARGE_OFFSET + (uintptr_t)page * OS_PAGE);
+}
+
+static inline struct large_chunk_tables *large_tables_of(uint32_t page)
+{
+    return (struct large_chunk_tables *)(window_base + WINDOW_LARGE_TABLES_OFFSET +
+                                         page / LARGE_CHUNK_PAGES * LARGE_TABLES_STRIDE);
+}
+
+/* Of a page in a claimed chunk. */
+static inline struct large_record *large_record_of(uint32_t page)
+{
+    return &large_tables_of(page)->record[page % LARGE_CHUNK_PAGES];
+}
+
+/* The record of the page that starts at `address`; NULL if the address is not the start of a page
+   in a claimed chunk of the area. */
+static inline struct large_record *large_record_at(const void *address)
+{
+    uintptr_t offset = (uintptr_t)address - window_base - WINDOW_LARGE_OFFSET;
+    if (unlikely(offset >= WINDOW_LARGE_BYTES || offset % OS_PAGE != 0)) return NULL;
+    if (unlikely(
+            !atomic_load_explicit(&large_chunk_known[offset / LARGE_CHUNK], memory_order_acquire)))
+        return NULL;
+    return large_record_of((uint32_t)(offset / OS_PAGE));
+}
+
+/* Claims `bytes` (rounded up to whole chunks) of addresses that nobody else has; nothing is mapped
+   yet.  The first page, or LARGE_NO_PAGE when the area is used up. */
+uint32_t large_table_claim(size_t bytes);
+
+/* Returns the latest claim if nothing was claimed since; else its addresses stay unused. */
+void large_table_unclaim(uint32_t page, size_t bytes);
+
+/* Claims the chunks that follow `end` (a chunk's first page); false if they are somebody's. */
+bool large_table_claim_after(uint32_t end, size_t bytes);
+
+/* Maps the tables of a claim; false if the system refuses, or if something else lies there
+   (*occupied). */
+bool large_table_map(uint32_t page, size_t bytes, bool *occupied);
+
+/* Makes a block known: writes near[], far[], then the record with `state` (LIVE, with its flags).
+ */
+void large_table_enter(uint32_t page, size_t bytes, uint32_t state);
+
+/* The same for a block that is known, after a resize: entry and state stay. */
+void large_table_enter_again(uint32_t page, size_t bytes);
+
+/* Start and size of the live block around an address; false if none. Any address in the area. */
+bool large_table_find(const void *address, uint32_t *page, size_t *bytes);
+
+/* Calls `each` for every live block's first page until it returns false. */
+void large_table_each(bool (*each)(uint32_t page, size_t bytes, void *user), void *user);
+
+/* Bytes mapped for the tables. */
+size_t large_table_bytes(void);
+
+/* A stack of pages, each the first of an unused block: page + 1 (28 bits), depth (8 bits, stays at
+   255), tag (28 bits). All zero is empty. */
+typedef _Atomic uint64_t large_stack;
+
+/* The caller owns the block. */
+void large_stack_push(large_stack *, uint32_t page);
+
+/* LARGE_NO_PAGE when empty. */
+uint32_t large_stack_pop(large_stack *);
+
+/* Empties the stack; the first page, the others follow by large_stack_next. */
+uint32_t large_stack_take(large_stack *);
+uint32_t large_stack_next(uint32_t page);
+
+static inline bool large_stack_empty(large_stack *s)
+{
+    return atomic_load_explicit(s, memory_order_relaxed) << 36 == 0;
+}
+
+static inline unsigned large_stack_depth(large_stack *s)
+{
+    return (unsigned)(atomic_load_explicit(s, memory_order_relaxed) >> 28) & 255;
+}
+
+#endif
