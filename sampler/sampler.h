@@ -21,6 +21,10 @@ struct sampler_options {
    start-up. With interval 0 and not `all` it fills none. */
 void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks);
 
+/* Mean bytes between sample points: the period of a profile, and what estimate.h wants.  0: off; 8:
+   every word, so that estimates are exact. */
+uint64_t sampler_interval(void);
+
 /* Loads libunwind if that has not happened and can happen safely now: from the first pthread_create
    (before the thread exists) and from the first sample of a single-threaded process.  Never with a
    lock of ours held. */

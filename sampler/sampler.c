@@ -1,0 +1,349 @@
+/* sampler.c: which blocks are sampled, and what happens to them.
+
+   1. The process.  Each allocated word is a sample point with probability lambda = 8 / interval, of
+   its own.  Of a thread's words those of each size class form one sequence, in which the distances
+      between points are geometric: `gap` is the number of words before the next point of a class.
+      `due` lays a block of that many words over the sequence, counts the points in it (that is
+   binomial: the walk needs a gap for each point and nothing else), and tells how many whole blocks
+   fit before the next point; the words that are left over stay in `gap`.  So neither block sizes
+      nor their order matter: the points are exactly those of one Bernoulli trial a word.  As
+   OCaml's memprof does it (Jourdan), with a sequence for each class instead of one.
+   2. Data.  A thread's sequences, its generators, a batch of 64 gaps, its free entries and its
+      stack cache lie in one struct behind heap_thread_hook.sampler.  It stays with the thread heap
+   when the thread ends: geometric gaps have no memory, so another thread may go on with them.
+   3. Synchronisation.  The struct is its thread's alone.  The rest is in tracked.c and site.c,
+   which have no locks either.
+   4. Forks.  A child has the parent's structs.  Each takes new seeds when it is next used
+      (`generation`), or parent and child would draw the same gaps.  The gaps that are pending stay:
+      the heap has already counted blocks against them, and to draw them anew after words without a
+      point would lose points.
+   5. Tracking: stack, site, entry, in this order.  When no entry is to be had, the block counts as
+      allocated and freed at once: what was allocated stays right, and the loss is counted.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sampler/sampler.h"
+#include "heap/heap.h"
+#include "heap/meta.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+#include "sampler/estimate.h"
+#include "sampler/geometric.h"
+#include "sampler/site.h"
+#include "sampler/stack.h"
+#include "sampler/tracked.h"
+
+#define WORD ESTIMATE_WORD
+#define TICK_SHIFT 24 /* entries keep time in units of 2^24 ns, 17 ms: 32 bits last two years */
+#define WITHOUT_MEMORY 4096 /* blocks until we try again to get memory for a thread's struct */
+
+struct thread {
+    uint64_t gap[HEAP_CLASSES]; /* words before the next sample point */
+    uint64_t gaps[RANDOM_STREAMS];
+    struct random_streams random;
+    uint32_t used;       /* of gaps */
+    uint32_t generation; /* of the fork in which `random` was seeded */
+    uint32_t number;     /* in the order of first samples, from 1 */
+    int64_t live_kept;   /* for site_live_changed */
+    struct tracked_cache cache;
+    struct stack_cache *stack;
+};
+
+static struct geometric distribution;
+static bool every_word, fixed_seed;
+static uint64_t huge_words; /* blocks from here on are not walked point by point */
+static uint64_t interval;
+static uint64_t start_time;
+static _Atomic uint64_t process_seed;
+static _Atomic uint32_t generation = 1;
+static _Atomic uint32_t forks; /* that this process began */
+static _Atomic uint32_t threads;
+static _Atomic uint64_t thread_bytes;
+
+static void seed_thread(struct thread *t, uint32_t now)
+{
+    uint64_t state = atomic_load_explicit(&process_seed, memory_order_relaxed);
+    uint64_t of_process = random_split_mix(&state);
+    random_seed(&t->random, of_process ^ t->number * 0xd1342543de82ef95u);
+    t->used = RANDOM_STREAMS;
+    t->generation = now;
+}
+
+static uint64_t next_gap(struct thread *t)
+{
+    if (unlikely(t->used == RANDOM_STREAMS)) {
+        geometric_batch(&distribution, &t->random, t->gaps);
+        t->used = 0;
+    }
+    return t->gaps[t->used++];
+}
+
+static COLD struct thread *make_thread(struct heap_thread_hook *hook)
+{
+    struct thread *t = meta_alloc(sizeof *t);
+    if (!t) return NULL;
+    atomic_fetch_add_explicit(&thread_bytes, sizeof *t, memory_order_relaxed);
+    t->number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    seed_thread(t, atomic_load_explicit(&generation, memory_order_relaxed));
+    if (!every_word)
+        for (unsigned c = 0; c < HEAP_CLASSES; c++) t->gap[c] = next_gap(t);
+    hook->sampler = t;
+    return t;
+}
+
+/* NULL only without memory. */
+static inline struct thread *thread_of(struct heap_thread_hook *hook)
+{
+    struct thread *t = hook->sampler;
+    if (unlikely(!t)) return make_thread(hook);
+    uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
+    if (unlikely(t->generation != now)) {
+        seed_thread(t, now);
+        t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
+    }
+    return t;
+}
+
+/* The sample points in the next `words` words of a class. */
+static unsigned walk(struct thread *t, unsigned class, uint64_t words)
+{
+    uint64_t gap = t->gap[class];
+    uint64_t n = 0;
+    if (unlikely(words >= huge_words) && gap < words) {
+        n = 1 + geometric_count(&distribution, &t->random, words - gap - 1);
+        gap = words + next_gap(t);
+    }
+    while (gap < words) {
+        n++;
+        gap += 1 + next_gap(t);
+    }
+    t->gap[class] = gap - words;
+    return n < UINT32_MAX ? (unsigned)n : UINT32_MAX;
+}
+
+static uint32_t due(struct heap_thread_hook *hook, unsigned class, size_t words,
+                    unsigned *n_samples)
+{
+    struct thread *t = thread_of(hook);
+    if (unlikely(!t)) {
+        *n_samples = 0;
+        return WITHOUT_MEMORY;
+    }
+    *n_samples = walk(t, class, words);
+    uint64_t follow = t->gap[class] / words;
+    if (follow > UINT32_MAX) follow = UINT32_MAX;
+    t->gap[class] -= follow * words;
+    return (uint32_t)follow;
+}
+
+static unsigned large(struct heap_thread_hook *hook, size_t words)
+{
+    struct thread *t = thread_of(hook);
+    return t ? walk(t, HEAP_CLASS_LARGE, words) : 0;
+}
+
+static unsigned points_of_all(size_t words)
+{
+    return words < UINT32_MAX ? (unsigned)words : UINT32_MAX;
+}
+
+static uint32_t due_all(struct heap_thread_hook *hook, unsigned class, size_t words,
+                        unsigned *n_samples)
+{
+    *n_samples = points_of_all(words);
+    return 0;
+}
+
+static unsigned large_all(struct heap_thread_hook *hook, size_t words)
+{
+    return points_of_all(words);
+}
+
+/* The live total has changed by `n`; told to the sites now and then. */
+static inline void live_changed(struct thread *t, int64_t n)
+{
+    if (unlikely(!t)) {
+        site_live_changed(n);
+        return;
+    }
+    int64_t kept = t->live_kept += n, most = site_quantum();
+    if (kept > most || kept < -most) {
+        t->live_kept = 0;
+        site_live_changed(kept);
+    }
+}
+
+static uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
+{
+    heap_suspend_sampling();
+    uint32_t stack = stack_capture_cached(&t->stack, NULL);
+    heap_resume_sampling();
+    return site_find(stack, given, source);
+}
+
+static uint32_t tick(void)
+{
+    return (uint32_t)((os_now_coarse() - start_time) >> TICK_SHIFT);
+}
+
+static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given,
+                          enum heap_source source, unsigned n_samples)
+{
+    struct thread *t = thread_of(hook);
+    if (unlikely(!t)) return 0;
+    struct tracked_view v = {.block = block,
+                             .asked = asked,
+                             .site = current_site(t, given, source),
+                             .n_samples = n_samples,
+                             .time = tick(),
+                             .thread = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX};
+    uint32_t entry = tracked_add(&t->cache, &v);
+    site_allocated(v.site, given, n_samples);
+    if (likely(entry))
+        live_changed(t, n_samples);
+    else
+        site_freed(v.site, given, n_samples);
+    return entry;
+}
+
+static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry)
+{
+    struct thread *t = hook ? thread_of(hook) : NULL;
+    struct tracked_view was;
+    if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
+    site_freed(was.site, 0, was.n_samples);
+    live_changed(t, -(int64_t)was.n_samples);
+}
+
+/* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies
+   there with the chance kept words left / words left, for a point is as likely in one word as in
+   another. */
+static unsigned points_kept(struct thread *t, unsigned n, uint64_t words, uint64_t kept)
+{
+    unsigned stay = 0;
+    uint32_t u[RANDOM_STREAMS];
+    for (unsigned i = 0; i < n && kept > 0; i++, words--) {
+        if (i % RANDOM_STREAMS == 0) random_batch(&t->random, u);
+        /* u / 2^32 < kept / words, without a division; words are fewer than 2^44. */
+        if (((unsigned __int128)u[i % RANDOM_STREAMS] * words) >> 32 >= kept) continue;
+        stay++;
+        kept--;
+    }
+    return stay;
+}
+
+/* A resize in place is, for the sites, a free and an allocation that keeps its place: the points in
+   the words that stay remain, and those that are new are tried. */
+static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
+                    size_t given)
+{
+    struct thread *t = hook ? thread_of(hook) : NULL;
+    struct tracked_view v;
+    if (!tracked_get(entry, &v) || v.block != block) return;
+    uint32_t site = v.site;
+    size_t before = site_given(site);
+    v.asked = asked;
+    v.flags |= TRACKED_RESIZED;
+    if (before != given && t) {
+        unsigned was = v.n_samples;
+        if (every_word)
+            v.n_samples = points_of_all(given / WORD);
+        else if (before > given)
+            v.n_samples = points_kept(t, was, before / WORD, given / WORD);
+        else if (before)
+            v.n_samples =
+                points_of_all((size_t)was + walk(t, HEAP_CLASS_LARGE, (given - before) / WORD));
+        v.site = current_site(t, given, HEAP_REALLOC);
+        site_freed(site, before, was);
+        site_allocated(v.site, given, v.n_samples);
+        live_changed(t, (int64_t)v.n_samples - was);
+    }
+    tracked_change(entry, &v);
+}
+
+void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks)
+{
+    if (options->interval == 0 && !options->all) return;
+    every_word = options->all || options->interval <= WORD;
+    interval = every_word ? WORD : options->interval;
+    geometric_set(&distribution, every_word ? 1 : (double)WORD / (double)interval);
+    uint64_t mean = interval / WORD + 1;
+    huge_words = mean < UINT64_MAX / GEOMETRIC_MANY ? mean * GEOMETRIC_MANY : UINT64_MAX;
+    start_time = os_now_coarse();
+    uint64_t seed = options->seed;
+    fixed_seed = options->fixed_seed;
+    if (!fixed_seed) os_random(&seed, sizeof seed);
+    atomic_store(&process_seed, seed);
+    atomic_store(&threads, 0);
+    atomic_store(&forks, 0);
+    stack_start(options);
+    tracked_start(0);
+    if (!site_start(every_word)) {
+        if (options->warn) options->warn("no memory for the sampler: nothing is sampled");
+        return;
+    }
+    hooks->due = every_word ? due_all : due;
+    hooks->large = every_word ? large_all : large;
+    hooks->allocated = allocated;
+    hooks->freed = freed;
+    hooks->resized = resized;
+}
+
+uint64_t sampler_interval(void)
+{
+    return interval;
+}
+
+void sampler_fork_prepare(void)
+{
+    atomic_fetch_add(&forks, 1);
+    stack_fork_prepare();
+}
+
+void sampler_fork_parent(void)
+{
+    stack_fork_parent();
+}
+
+void sampler_fork_child(void)
+{
+    /* Children of one parent differ by the number of the fork, so with a fixed seed they are
+       repeatable too.  (Two threads that fork at once may give theirs one number; random bytes help
+       there.) */
+    uint64_t state = atomic_load(&process_seed) + atomic_load(&forks) * 0x9e3779b97f4a7c15u, r = 0;
+    if (!fixed_seed) os_random(&r, sizeof r);
+    state ^= r;
+    atomic_store(&process_seed, random_split_mix(&state));
+    atomic_store(&forks, 0);
+    uint32_t now = atomic_load(&generation) + 1;
+    atomic_store(&generation, now ? now : 1);
+    tracked_fork_child();
+    site_fork_child();
+    stack_fork_child();
+}
+
+void sampler_print_stack(int fd, uint32_t entry)
+{
+    struct tracked_view v;
+    if (tracked_get(entry, &v)) stack_print(fd, site_stack(v.site));
+}
+
+void sampler_stats(struct sampler_stats *to)
+{
+    struct site_stats sites;
+    struct tracked_stats tracked;
+    struct stack_stats stacks;
+    site_stats(&sites);
+    tracked_stats(&tracked);
+    stack_stats(&stacks);
+    *to = (struct sampler_stats){
+        .samples = sites.allocated_blocks,
+        .samples_freed = sites.freed_blocks,
+        .live_entries = sites.live_blocks,
+        .dropped_entries = tracked.dropped,
+        .stacks = stacks.stacks,
+        .dropped_stacks = stacks.dropped,
+        .one_frame = stacks.one_frame,
+        .early = stacks.early,
+        .memory_bytes = sites.memory_bytes + tracked.memory_bytes + stacks.memory_bytes +
+                        atomic_load(&thread_bytes),
+    };
+}

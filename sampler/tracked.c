@@ -1,0 +1,324 @@
+/* tracked.c: the table of tracked blocks.
+
+   1. Data.  Entries of 32 bytes lie in chunks of 512 KiB which a directory finds by number; chunks
+   are mapped when they are needed and never given back.  Entry 0 is not used.  The first word of an
+      entry says what it is:
+
+          address << 16 | flags     live
+          0 << 16 | generation      free, and in a list of this fork generation
+          0                         never used
+
+   2. Free entries.  Each thread has a cache of up to 64 (last in, first out).  When it is empty it
+   is filled by one batch of 32, when it is full 32 go back, so that threads meet at a shared word
+   once in 32 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose head carries a tag
+   against ABA: `next` links the entries of a batch, `site` of a batch's first entry the batches.
+   When the stack is empty, numbers are taken from `next_unused`.
+   3. Forks.  The kernel copies page after page while other threads go on, so what a child finds is
+   of no one moment: a list's head may be older than the entries that it names.  So a child trusts
+   no list.  It starts with empty ones and a new generation (caches see that and are dropped), and
+      recovers free entries by a sweep over the table: those are free whose first word is no live
+   block and not of this generation.  Each is visited once.  A number from `next_unused` is checked
+   in the same way.  And `tracked_remove` checks the address, so an entry that was lost and given to
+      another block is not removed with the wrong one.
+   4. Synchronisation.  An entry belongs to the thread that owns its block, or its cache.  Its first
+   word is stored last (release) when it becomes live and first when it is freed; readers read it
+   before and after the rest. SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sampler/tracked.h"
+#include "heap/meta.h"
+#include "heap/syscall.h"
+
+#include <sys/sysinfo.h>
+
+#define BATCH 32
+#define CHUNK_SHIFT 14
+#define CHUNK ((uint32_t)1 << CHUNK_SHIFT)
+#define CHUNKS (TRACKED_MAX >> CHUNK_SHIFT)
+#define SWEEP_STEP 64
+#define SWEEP_STEPS 16 /* visited for one batch, before unused numbers are taken instead */
+
+struct entry {
+    _Atomic uint64_t what;         /* see 1 */
+    _Atomic uint64_t asked_thread; /* asked << 16 | thread */
+    _Atomic uint32_t site;         /* free: the next batch */
+    _Atomic uint32_t n_samples;
+    _Atomic uint32_t time;
+    _Atomic uint32_t next; /* free: the next entry of the batch; live: unused */
+};
+_Static_assert(sizeof(struct entry) == 32, "two entries a cache line; 10 M blocks in 320 MB");
+
+static _Atomic(struct entry *) chunks[CHUNKS];
+static _Atomic(struct entry *) spare_chunk; /* mapped by a thread that was second */
+static _Atomic uint64_t free_batches;       /* tag << 32 | first entry of the first batch */
+static _Atomic uint32_t next_unused = 1;
+static _Atomic uint32_t sweep_at, sweep_end; /* entries that a child has still to look at */
+static _Atomic uint32_t generation = 1;      /* of the fork; never 0, fits in 16 bits */
+static _Atomic uint32_t limit = CHUNK;
+static _Atomic uint64_t dropped, chunk_count;
+
+#define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
+
+static struct entry *entry_at(uint32_t number)
+{
+    if (number >= TRACKED_MAX) return NULL;
+    struct entry *chunk =
+        atomic_load_explicit(&chunks[number >> CHUNK_SHIFT], memory_order_acquire);
+    return likely(chunk) ? &chunk[number & (CHUNK - 1)] : NULL;
+}
+
+static bool is_live(uint64_t what)
+{
+    return what >> 16 != 0;
+}
+
+/* Makes sure that the chunk of this number exists. */
+static bool have_chunk(uint32_t number)
+{
+    _Atomic(struct entry *) *at = &chunks[number >> CHUNK_SHIFT];
+    if (likely(atomic_load_explicit(at, memory_order_acquire))) return true;
+    struct entry *fresh = atomic_exchange(&spare_chunk, NULL), *none = NULL;
+    if (!fresh) {
+        fresh = meta_alloc(CHUNK * sizeof *fresh);
+        if (!fresh) return false;
+        RELAXED(fetch_add, &chunk_count, 1);
+    }
+    if (!atomic_compare_exchange_strong(at, &none, fresh)) {
+        none = NULL; /* somebody was faster: keep it for the next time */
+        atomic_compare_exchange_strong(&spare_chunk, &none, fresh);
+    }
+    return true;
+}
+
+void tracked_start(size_t bytes)
+{
+    if (bytes == 0) {
+        struct sysinfo info = {.mem_unit = 0};
+        if (raw_syscall(SYS_sysinfo, &info) != 0) info.totalram = GIB, info.mem_unit = 1;
+        bytes = (size_t)info.totalram * info.mem_unit / 4;
+    }
+    size_t entries = bytes / sizeof(struct entry);
+    if (entries < 2 * BATCH) entries = 2 * BATCH;
+    if (entries > TRACKED_MAX) entries = TRACKED_MAX;
+    RELAXED(store, &limit, (uint32_t)entries);
+}
+
+static void push_batch(uint32_t first)
+{
+    struct entry *e = entry_at(first);
+    uint64_t head = atomic_load_explicit(&free_batches, memory_order_relaxed), with;
+    do {
+        RELAXED(store, &e->site, (uint32_t)head);
+        with = ((head >> 32) + 1) << 32 | first;
+    } while (!atomic_compare_exchange_weak_explicit(&free_batches, &head, with,
+                                                    memory_order_release, memory_order_relaxed));
+}
+
+/* The first entry of a batch, or 0. */
+static uint32_t pop_batch(void)
+{
+    uint64_t head = atomic_load_explicit(&free_batches, memory_order_acquire), with;
+    do {
+        if ((uint32_t)head == 0) return 0;
+        /* The batch may be another thread's by now: then this is nonsense, and the tag says so. */
+        uint32_t next = RELAXED(load, &entry_at((uint32_t)head)->site);
+        with = ((head >> 32) + 1) << 32 | next;
+    } while (!atomic_compare_exchange_weak_explicit(&free_batches, &head, with,
+                                                    memory_order_acquire, memory_order_acquire));
+    return (uint32_t)head;
+}
+
+/* Takes those of the numbers that are free and in no list; see 3. */
+static void take_range(struct tracked_cache *cache, uint32_t from, uint32_t to, uint32_t now)
+{
+    for (uint32_t i = to; i > from; i--) {
+        struct entry *e = entry_at(i - 1);
+        if (!e) continue;
+        uint64_t what = RELAXED(load, &e->what);
+        if (is_live(what) || what == now) continue;
+        RELAXED(store, &e->what, now);
+        cache->entry[cache->count++] = i - 1;
+    }
+}
+
+static void sweep(struct tracked_cache *cache, uint32_t now)
+{
+    uint32_t end = RELAXED(load, &sweep_end);
+    for (unsigned step = 0; step < SWEEP_STEPS && cache->count == 0; step++) {
+        if (likely(RELAXED(load, &sweep_at) >= end)) return;
+        uint32_t at = RELAXED(fetch_add, &sweep_at, SWEEP_STEP);
+        if (at >= end) return;
+        take_range(cache, at ? at : 1, end - at < SWEEP_STEP ? end : at + SWEEP_STEP, now);
+    }
+}
+
+static void take_unused(struct tracked_cache *cache, uint32_t now)
+{
+    uint32_t max = RELAXED(load, &limit);
+    while (cache->count == 0) {
+        uint32_t at = RELAXED(load, &next_unused), to;
+        do {
+            if (at >= max) return;
+            to = max - at < BATCH ? max : (at / BATCH + 1) * BATCH; /* never across two chunks */
+            if (!have_chunk(at)) return;
+        } while (!atomic_compare_exchange_weak(&next_unused, &at, to));
+        take_range(cache, at, to, now);
+    }
+}
+
+static void fill(struct tracked_cache *cache, uint32_t now)
+{
+    for (uint32_t e = pop_batch(); e != 0; e = RELAXED(load, &entry_at(e)->next))
+        cache->entry[cache->count++] = e;
+    if (cache->count == 0) sweep(cache, now);
+    if (cache->count == 0) take_unused(cache, now);
+}
+
+/* The upper 32 entries, those that were freed last, stay. */
+static void spill(struct tracked_cache *cache)
+{
+    uint32_t next = 0;
+    for (unsigned i = 0; i < BATCH; i++) {
+        RELAXED(store, &entry_at(cache->entry[i])->next, next);
+        next = cache->entry[i];
+        cache->entry[i] = cache->entry[i + BATCH];
+    }
+    cache->count -= BATCH;
+    push_batch(next);
+}
+_Static_assert(TRACKED_CACHE == 2 * BATCH && TRACKED_CACHE >= SWEEP_STEP, "spill and sweep fit");
+
+static void give(struct tracked_cache *cache, uint32_t entry)
+{
+    if (unlikely(cache->count == TRACKED_CACHE)) spill(cache);
+    cache->entry[cache->count++] = entry;
+}
+
+static void check_generation(struct tracked_cache *cache, uint32_t now)
+{
+    if (likely(cache->generation == now)) return;
+    cache->generation = now;
+    cache->count = 0; /* free or not: the sweep finds out */
+}
+
+static void store_fields(struct entry *e, const struct tracked_view *v)
+{
+    RELAXED(store, &e->asked_thread, (uint64_t)v->asked << 16 | v->thread);
+    RELAXED(store, &e->site, v->site);
+    RELAXED(store, &e->n_samples, v->n_samples);
+    RELAXED(store, &e->time, v->time);
+}
+
+static void load_fields(struct entry *e, uint64_t what, struct tracked_view *v)
+{
+    uint64_t asked_thread = RELAXED(load, &e->asked_thread);
+    v->block = (void *)(what >> 16);
+    v->flags = (uint16_t)what;
+    v->asked = asked_thread >> 16;
+    v->thread = (uint16_t)asked_thread;
+    v->site = RELAXED(load, &e->site);
+    v->n_samples = RELAXED(load, &e->n_samples);
+    v->time = RELAXED(load, &e->time);
+}
+
+uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
+{
+    struct tracked_cache own = {.count = 0};
+    bool borrowed = cache == NULL;
+    if (borrowed) cache = &own;
+    uint32_t now = RELAXED(load, &generation);
+    check_generation(cache, now);
+    if (unlikely(cache->count == 0)) {
+        fill(cache, now);
+        if (cache->count == 0) {
+            RELAXED(fetch_add, &dropped, 1);
+            return 0;
+        }
+    }
+    uint32_t number = cache->entry[--cache->count];
+    struct entry *e = entry_at(number);
+    store_fields(e, v);
+    atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)v->block << 16 | v->flags,
+                          memory_order_release);
+    if (unlikely(borrowed)) {
+        while (own.count > 0) {
+            uint32_t left = own.entry[--own.count];
+            RELAXED(store, &entry_at(left)->next, 0);
+            push_batch(left);
+        }
+    }
+    return number;
+}
+
+bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *block,
+                    struct tracked_view *was)
+{
+    struct entry *e = entry_at(number);
+    if (unlikely(!e)) return false;
+    uint64_t what = RELAXED(load, &e->what);
+    if (unlikely(what >> 16 != (uintptr_t)block || !block)) return false;
+    load_fields(e, what, was);
+    uint32_t now = RELAXED(load, &generation);
+    atomic_store_explicit(&e->what, now, memory_order_release);
+    if (likely(cache)) {
+        check_generation(cache, now);
+        give(cache, number);
+    } else {
+        RELAXED(store, &e->next, 0);
+        push_batch(number);
+    }
+    return true;
+}
+
+bool tracked_get(uint32_t number, struct tracked_view *v)
+{
+    struct entry *e = number ? entry_at(number) : NULL;
+    if (!e) return false;
+    uint64_t what = atomic_load_explicit(&e->what, memory_order_acquire);
+    if (!is_live(what)) return false;
+    load_fields(e, what, v);
+    atomic_thread_fence(memory_order_acquire);
+    return RELAXED(load, &e->what) == what;
+}
+
+void tracked_change(uint32_t number, const struct tracked_view *v)
+{
+    struct entry *e = entry_at(number);
+    store_fields(e, v);
+    atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)v->block << 16 | v->flags,
+                          memory_order_release);
+}
+
+/* One past the highest number that may be live.  In a child `next_unused` may be older than entries
+   that were live in their own pages; they lie in the same chunk or in one that the directory has.
+ */
+static uint32_t end_of_use(void)
+{
+    uint32_t end = RELAXED(load, &next_unused);
+    if (RELAXED(load, &generation) > 1) end = (uint32_t)round_up(end, CHUNK);
+    return end;
+}
+
+void tracked_each(void (*each)(uint32_t, const struct tracked_view *, void *), void *user)
+{
+    struct tracked_view v;
+    for (uint32_t i = 1, end = end_of_use(); i < end; i++) {
+        if (tracked_get(i, &v)) each(i, &v, user);
+    }
+}
+
+void tracked_stats(struct tracked_stats *to)
+{
+    to->dropped = RELAXED(load, &dropped);
+    to->limit = RELAXED(load, &limit);
+    to->used = RELAXED(load, &next_unused) - 1;
+    to->memory_bytes = RELAXED(load, &chunk_count) * CHUNK * sizeof(struct entry);
+}
+
+void tracked_fork_child(void)
+{
+    uint32_t now = (RELAXED(load, &generation) + 1) & 0xffff;
+    RELAXED(store, &generation, now ? now : 1);
+    RELAXED(store, &free_batches, 0);
+    RELAXED(store, &spare_chunk, NULL); /* it may be in the directory already */
+    RELAXED(store, &sweep_at, 0);
+    RELAXED(store, &sweep_end, RELAXED(load, &next_unused));
+}
