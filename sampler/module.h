@@ -1,25 +1,25 @@
-/* module.h: which file was mapped at an address when a stack was taken.  Append-only: a module that was
-   unloaded stays, so that old stacks keep their names.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* module.h: which file was mapped at an address when a stack was taken.  Append-only: a module that
+   was unloaded stays, so that old stacks keep their names. SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #ifndef GLEANER_MODULE_H
 #define GLEANER_MODULE_H
 
 #include "heap/base.h"
 
-#define MODULE_MAX 4096     /* entries; how many more there were is counted */
-#define MODULE_BUILD_ID 32  /* bytes kept of a GNU build id (20 in practice) */
+#define MODULE_MAX 4096    /* entries; how many more there were is counted */
+#define MODULE_BUILD_ID 32 /* bytes kept of a GNU build id (20 in practice) */
 
 struct module {
-    uintptr_t start, end;  /* of its loaded segments */
+    uintptr_t start, end;     /* of its loaded segments */
     uintptr_t text, text_end; /* of the executable segment that held the address */
-    uint64_t text_offset;  /* file offset of `text` */
-    uintptr_t bias;        /* address minus ELF virtual address */
-    const void *identity;  /* its link map: tells a reload at the same place apart */
-    uint64_t first_seen;   /* nanoseconds since 1970 */
-    uint32_t epoch;        /* module_epoch() then */
+    uint64_t text_offset;     /* file offset of `text` */
+    uintptr_t bias;           /* address minus ELF virtual address */
+    const void *identity;     /* its link map: tells a reload at the same place apart */
+    uint64_t first_seen;      /* nanoseconds since 1970 */
+    uint32_t epoch;           /* module_epoch() then */
     uint8_t build_id_bytes;
     uint8_t build_id[MODULE_BUILD_ID];
-    char path[];           /* terminated; "[vdso]" for the vdso */
+    char path[]; /* terminated; "[vdso]" for the vdso */
 };
 
 /* The number of unloads so far: grows with module_changed. */
@@ -47,7 +47,8 @@ struct module_object {
     const void *eh_frame_hdr; /* PT_GNU_EH_FRAME, NULL if none */
 };
 
-/* False if no object is mapped there, or if that cannot be known without a lock. Lock-free, callable from a signal handler. */
+/* False if no object is mapped there, or if that cannot be known without a lock. Lock-free,
+ * callable from a signal handler. */
 bool module_object(uintptr_t address, struct module_object *to);
 bool module_lock_free(void); /* is _dl_find_object there? */
 

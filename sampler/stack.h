@@ -22,13 +22,14 @@ struct stack_cache;
 void stack_start(const struct sampler_options *options);
 
 /* The calling thread's stack, without our own frames at its top, interned.  Returns its id, or 0 if
-   the table is full (counted).  `one_frame`, where not NULL, tells whether only one frame was found.  Sampling
-   must be suspended: libunwind may call malloc.  No lock of ours is held; errno is kept.  Async-signal
-   safe but for libunwind; inside itself (a signal handler that allocates) it keeps one frame. */
+   the table is full (counted).  `one_frame`, where not NULL, tells whether only one frame was
+   found.  Sampling must be suspended: libunwind may call malloc.  No lock of ours is held; errno is
+   kept.  Async-signal safe but for libunwind; inside itself (a signal handler that allocates) it
+   keeps one frame. */
 uint32_t stack_capture(bool *one_frame);
 
-/* The same with a cache: `*cache` is NULL at first, belongs to the calling thread, and may be handed
-   to another thread when this one has ended.  Its memory comes from meta_alloc once. */
+/* The same with a cache: `*cache` is NULL at first, belongs to the calling thread, and may be
+   handed to another thread when this one has ended.  Its memory comes from meta_alloc once. */
 uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame);
 
 /* Interns the given return addresses, innermost first: for tests and for stacks that somebody else
