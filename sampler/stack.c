@@ -379,3 +379,7 @@ void stack_fork_child(void)
 {
     unwind_fork_child();
 }
+
+/* sampler.h's functions that concern stacks. */
+void sampler_prepare_threads(void) { unwind_prepare_threads(); }
+void sampler_modules_changed(void) { module_changed(); }

@@ -1,8 +1,8 @@
 /* walk.c: the stack walker.
 
    1. Data.  A process-wide cache maps a code address to its packed unwinding rule (cfi.h): sets of
-      four entries, one cache line each.  The key carries a generation, so that forgetting all rules
-      after a dlclose is one addition.  A thread may bring a trace of its previous walk (walk.h).
+      four entries, one cache line each.  The key carries the module table's epoch, so a dlclose
+      makes all rules go.  A thread may bring a trace of its previous walk (walk.h).
    2. Synchronisation.  Readers take key, rule and key again.  A writer makes an entry its own by
       replacing the key with BUSY; whoever fails to do so does not cache.  A writer that vanishes in
       a fork leaves one entry unused in the child.
@@ -36,13 +36,22 @@ static struct {
     _Alignas(64) struct entry way[WAYS];
 } cache[SETS];
 _Static_assert(sizeof cache[0] == 64, "a set is a cache line");
-static _Atomic uint32_t generation;
 
-void walk_forget(void)
+/* What the keys carry is 16 bits of the module table's epoch: when these start again, all keys go. */
+static COLD void start_again(uint32_t epoch)
 {
-    if ((atomic_fetch_add(&generation, 1) + 1) % 0x10000 != 0) return;
-    for (unsigned s = 0; s < SETS; s++) /* the generation in the keys starts again */
+    static _Atomic uint32_t rounds;
+    uint32_t before = atomic_load(&rounds), now = epoch >> 16;
+    if (before == now || !atomic_compare_exchange_strong(&rounds, &before, now)) return;
+    for (unsigned s = 0; s < SETS; s++)
         for (unsigned w = 0; w < WAYS; w++) atomic_store(&cache[s].way[w].key, 0);
+}
+
+static ALWAYS_INLINE uint32_t generation_now(void)
+{
+    uint32_t epoch = module_epoch();
+    if (unlikely(epoch >> 16 != 0)) start_again(epoch);
+    return epoch;
 }
 
 /* kind 3 bits, flags 2, frame address offset 24, return address slot 16, fp slot 16; the offsets in
@@ -152,7 +161,7 @@ unsigned walk_frame_pointers(const struct walk_state *from, uintptr_t *frames, u
 
 bool walk_out(struct walk_state *s, uintptr_t own, uintptr_t bytes)
 {
-    uint32_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    uint32_t now = generation_now();
     for (unsigned i = 0; i < 32; i++) {
         struct cfi_rule rule = unpack(rule_of(i == 0 ? s->pc : s->pc - 1, now));
         if (rule.kind != CFI_PLAIN || rule.cfa_load) return false;
@@ -215,7 +224,7 @@ unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned m
 {
     struct walk_state s = *from;
     bool exact = true; /* pc is an instruction about to run, not a return address */
-    uint32_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    uint32_t now = generation_now();
     unsigned n = 0, fresh = 0;
     uintptr_t page = 0;
     if (t && t->generation != now) t->count = 0, t->generation = now;

@@ -62,7 +62,4 @@ unsigned walk_frame_pointers(const struct walk_state *from, uintptr_t *frames, u
 /* Is the word at this address (a multiple of 8) readable?  One cheap system call. */
 bool walk_readable(uintptr_t address);
 
-/* Forgets all cached rules: call it after code was unmapped. */
-void walk_forget(void);
-
 #endif
