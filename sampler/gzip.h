@@ -1,5 +1,5 @@
-/* gzip.h: compresses a stream to gzip's format (RFC 1952) by zlib's deflate, hidden in our object and with
-   memory of its own mapping; without zlib at build time, as stored blocks.
+/* gzip.h: compresses a stream to gzip's format (RFC 1952) by zlib's deflate, hidden in our object
+   and with memory of its own mapping; without zlib at build time, as stored blocks.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_GZIP_H
 #define GLEANER_GZIP_H

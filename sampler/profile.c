@@ -1,12 +1,12 @@
 /* profile.c: the process's profile in pprof's format.
 
-   1. Data.  Samples are written while site_each runs over the sites; they go through one buffer, which is
-      handed on (to gzip or straight to the descriptor) whenever it is full.  Strings and the table of
-      locations grow meanwhile and are written after them: in profile.proto the order of fields does
-      not matter, only the order within each repeated field.
-   2. Values are estimates already (profile.proto: "measurements should be stored in unsampled form"): a
-      sample point stands for `period` bytes.  The raw numbers of sample points are labels, so that a
-      reader can compute intervals, estimate.h.
+   1. Data.  Samples are written while site_each runs over the sites; they go through one buffer,
+   which is handed on (to gzip or straight to the descriptor) whenever it is full.  Strings and the
+   table of locations grow meanwhile and are written after them: in profile.proto the order of
+   fields does not matter, only the order within each repeated field.
+   2. Values are estimates already (profile.proto: "measurements should be stored in unsampled
+   form"): a sample point stands for `period` bytes.  The raw numbers of sample points are labels,
+   so that a reader can compute intervals, estimate.h.
    3. Addresses are return addresses minus one: within the call, so that symbol look-up finds the
       caller's line; profile.proto allows the middle of a call instruction.
    4. Everything runs in a snapshot child without libc as well: raw system calls, own mappings.
@@ -25,7 +25,9 @@
 #include "sampler/stack.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #define FLUSH_BYTES (64 * KIB)
 
@@ -97,9 +99,28 @@ enum {
 };
 
 static const char *const fixed[FIXED_STRINGS] = {
-    "", "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "lost_objects", "lost_space",
-    "peak_objects", "peak_space", "count", "bytes", "space", "source", "malloc", "calloc", "realloc",
-    "aligned", "alloc_samples", "inuse_samples", "stack", "early", "dropped",
+    "",
+    "alloc_objects",
+    "alloc_space",
+    "inuse_objects",
+    "inuse_space",
+    "lost_objects",
+    "lost_space",
+    "peak_objects",
+    "peak_space",
+    "count",
+    "bytes",
+    "space",
+    "source",
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned",
+    "alloc_samples",
+    "inuse_samples",
+    "stack",
+    "early",
+    "dropped",
     /* pprof anchors the expression at both ends.  The names are those of our entry points. */
     "malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
     "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*|"
@@ -185,7 +206,10 @@ static void string_label(struct writer *w, unsigned key, unsigned value)
     protobuf_end(&w->out, begun);
 }
 
-static uint64_t nearest(double v) { return v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX / 2; }
+static uint64_t nearest(double v)
+{
+    return v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX / 2;
+}
 
 /* Objects, then bytes. */
 static void estimates(struct writer *w, const struct site_view *v, const struct site_count *c)
@@ -227,8 +251,10 @@ static void sample(const struct site_view *v, void *user)
     if ((unsigned)v->source < HEAP_SOURCES) string_label(w, S_SOURCE, sources[v->source]);
     number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
     number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
-    if (!stack_frame(v->stack, &top)) string_label(w, S_STACK, S_DROPPED);
-    else if (top.flags & STACK_EARLY) string_label(w, S_STACK, S_EARLY);
+    if (!stack_frame(v->stack, &top))
+        string_label(w, S_STACK, S_DROPPED);
+    else if (top.flags & STACK_EARLY)
+        string_label(w, S_STACK, S_EARLY);
     protobuf_end(&w->out, begun);
     if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
 }
@@ -283,24 +309,59 @@ static void tail(struct writer *w, const struct profile_about *about, uint64_t n
     hand_on(w, &w->strings);
 }
 
+/* A write over the file size limit, or to a pipe without a reader, would raise a signal that ends
+   the program.  Both go to the thread that writes: blocked meanwhile, and taken back after. */
+#define BIT(signal) ((uint64_t)1 << ((signal)-1))
+#define OF_WRITES (BIT(SIGXFSZ) | BIT(SIGPIPE))
+
+struct held_signals {
+    uint64_t mask, pending; /* as they were */
+};
+
+static struct held_signals hold_signals(void)
+{
+    struct held_signals held = {0, 0};
+    uint64_t block = OF_WRITES;
+    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &held.mask, sizeof block);
+    raw_syscall(SYS_rt_sigpending, &held.pending, sizeof held.pending);
+    return held;
+}
+
+static void release_signals(struct held_signals held)
+{
+    uint64_t pending = 0, ours;
+    struct timespec at_once = {0, 0};
+    raw_syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    ours = pending & OF_WRITES & ~held.pending;
+    if (ours) raw_syscall(SYS_rt_sigtimedwait, &ours, 0L, &at_once, sizeof ours);
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &held.mask, 0L, sizeof held.mask);
+}
+
+static int write_profile(struct writer *w, const struct profile_about *about)
+{
+    uint64_t now = os_realtime();
+    if (!profile_table_start(&w->table)) return ENOMEM;
+    if (about->compress && !(w->gzip = gzip_start(write_all, &w->fd))) w->error = ENOMEM;
+    head(w, about, now);
+    site_each(sample, w);
+    tail(w, about, now);
+    if (w->gzip) {
+        int error = gzip_end(w->gzip);
+        if (!w->error) w->error = error;
+    }
+    protobuf_free(&w->out);
+    protobuf_free(&w->strings);
+    profile_table_end(&w->table);
+    return w->error;
+}
+
 int profile_write(int fd, const struct profile_about *about)
 {
-    struct writer w = {.fd = fd};
-    uint64_t now = os_realtime();
-    module_start();
-    w.interval = sampler_interval();
+    struct writer w = {.fd = fd, .interval = sampler_interval()};
     w.exact = w.interval <= ESTIMATE_WORD;
-    if (!profile_table_start(&w.table)) return ENOMEM;
-    if (about->compress && !(w.gzip = gzip_start(write_all, &w.fd))) w.error = ENOMEM;
-    head(&w, about, now);
-    site_each(sample, &w);
-    tail(&w, about, now);
-    if (w.gzip) {
-        int error = gzip_end(w.gzip);
-        if (!w.error) w.error = error;
-    }
-    protobuf_free(&w.out);
-    protobuf_free(&w.strings);
-    profile_table_end(&w.table);
-    return w.error;
+    module_start();
+    struct held_signals held = hold_signals();
+    int error = write_profile(&w, about);
+    release_signals(held);
+    return error;
 }

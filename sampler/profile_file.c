@@ -1,5 +1,6 @@
 /* profile_file.c: a profile that is there as a whole or not at all.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/os.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
 #include "sampler/profile.h"
@@ -11,8 +12,9 @@
 
 #define ATTEMPTS 16
 
-/* Beside the target, so that the rename stays in its file system.  A name that is taken belongs to a
-   process that died while it wrote, or to somebody who wants us to follow a link: take another. */
+/* Beside the target, so that the rename stays in its file system.  A name that is taken belongs to
+   a process that died while it wrote, or to somebody who wants us to follow a link: take another.
+ */
 static long open_beside(const char *path, char *temporary, size_t bytes)
 {
     static _Atomic unsigned serial;
@@ -27,10 +29,9 @@ static long open_beside(const char *path, char *temporary, size_t bytes)
     return fd;
 }
 
-int profile_write_file(const char *path, const struct profile_about *about)
+static int write_beside(const char *path, char *temporary, const struct profile_about *about)
 {
-    char temporary[PATH_MAX];
-    long fd = open_beside(path, temporary, sizeof temporary);
+    long fd = open_beside(path, temporary, PATH_MAX);
     if (fd < 0) return (int)-fd;
     int error = profile_write((int)fd, about);
     long closed = raw_syscall(SYS_close, fd); /* where a quota or NFS may report late */
@@ -40,5 +41,14 @@ int profile_write_file(const char *path, const struct profile_about *about)
         if (renamed < 0) error = (int)-renamed;
     }
     if (error) raw_syscall(SYS_unlinkat, AT_FDCWD, temporary, 0L);
+    return error;
+}
+
+int profile_write_file(const char *path, const struct profile_about *about)
+{
+    char *temporary = os_map(PATH_MAX); /* not on the program's stack, which may be small */
+    if (!temporary) return ENOMEM;
+    int error = write_beside(path, temporary, about);
+    os_unmap(temporary, PATH_MAX);
     return error;
 }

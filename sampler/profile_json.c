@@ -1,5 +1,5 @@
-/* profile_json.c: the head of the report's JSON: DESIGN's version, totals, classes, collections, memory, and
-   the sampler's own state.  The keys are those of the report, so that it can copy them.
+/* profile_json.c: the head of the report's JSON: DESIGN's version, totals, classes, collections,
+   memory, and the sampler's own state.  The keys are those of the report, so that it can copy them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/profile_json.h"
 #include "heap/heap.h"
@@ -17,7 +17,10 @@
 #define NS 1000000000u
 #define EXACT_BYTES 8 /* an interval of one word: every block is sampled */
 
-static void text(struct protobuf *b, const char *s) { protobuf_raw(b, s, strlen(s)); }
+static void text(struct protobuf *b, const char *s)
+{
+    protobuf_raw(b, s, strlen(s));
+}
 
 __attribute__((format(printf, 2, 3))) static void put(struct protobuf *b, const char *format, ...)
 {
@@ -35,10 +38,14 @@ static unsigned utf8(const unsigned char *s)
     unsigned char low = 0x80, high = 0xbf;
     unsigned n;
     if (s[0] < 0x80) return 1;
-    if (s[0] >= 0xc2 && s[0] <= 0xdf) n = 2;
-    else if (s[0] >= 0xe0 && s[0] <= 0xef) n = 3;
-    else if (s[0] >= 0xf0 && s[0] <= 0xf4) n = 4;
-    else return 0;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        n = 2;
+    else if (s[0] >= 0xe0 && s[0] <= 0xef)
+        n = 3;
+    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+        n = 4;
+    else
+        return 0;
     if (s[0] == 0xe0) low = 0xa0;
     if (s[0] == 0xed) high = 0x9f;
     if (s[0] == 0xf0) low = 0x90;
@@ -55,10 +62,14 @@ static void string(struct protobuf *b, const char *s)
     text(b, "\"");
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
         unsigned n = utf8(p);
-        if (n == 0) text(b, "\xef\xbf\xbd"), n = 1;
-        else if (*p == '"' || *p == '\\') put(b, "\\%c", *p);
-        else if (*p < 0x20 || *p == 0x7f) put(b, "\\u%04x", *p);
-        else protobuf_raw(b, p, n);
+        if (n == 0)
+            text(b, "\xef\xbf\xbd"), n = 1;
+        else if (*p == '"' || *p == '\\')
+            put(b, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            put(b, "\\u%04x", *p);
+        else
+            protobuf_raw(b, p, n);
         p += n;
     }
     text(b, "\"");
@@ -84,7 +95,8 @@ static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_
 
 static void totals(struct protobuf *b, const struct heap_stats *s)
 {
-    static const char *const not_yet[] = {"lost", "indirect", "possible", "reclaimed", "false_lost"};
+    static const char *const not_yet[] = {"lost", "indirect", "possible", "reclaimed",
+                                          "false_lost"};
     text(b, ",\"totals\":{");
     total(b, "alloc", s->allocated, s->allocated_bytes);
     total(b, "live", s->live, s->live_bytes);
@@ -118,9 +130,10 @@ static void classes(struct protobuf *b, const struct heap_stats *s)
 
 static void collections(struct protobuf *b)
 {
-    text(b, ",\"collections\":{\"minor\":0,\"major\":0,\"incomplete\":0,\"promoted_bytes\":0,"
-            "\"pause_ms\":{\"p50\":0,\"p99\":0,\"max\":0},\"stop_ms\":{\"p50\":0,\"p99\":0,\"max\":0},"
-            "\"mark_ms\":{\"p50\":0,\"p99\":0,\"max\":0}}");
+    text(b,
+         ",\"collections\":{\"minor\":0,\"major\":0,\"incomplete\":0,\"promoted_bytes\":0,"
+         "\"pause_ms\":{\"p50\":0,\"p99\":0,\"max\":0},\"stop_ms\":{\"p50\":0,\"p99\":0,\"max\":0},"
+         "\"mark_ms\":{\"p50\":0,\"p99\":0,\"max\":0}}");
 }
 
 /* Resident bytes of the process, 0 if unknown.  A snapshot child asks for its parent, as whose it
@@ -128,8 +141,10 @@ static void collections(struct protobuf *b)
 static uint64_t resident(int pid)
 {
     char path[48], line[128];
-    if (raw_syscall(SYS_getpid, 0L) == pid) print_to(path, sizeof path, "/proc/self/statm");
-    else print_to(path, sizeof path, "/proc/%d/statm", pid);
+    if (raw_syscall(SYS_getpid, 0L) == pid)
+        print_to(path, sizeof path, "/proc/self/statm");
+    else
+        print_to(path, sizeof path, "/proc/%d/statm", pid);
     long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0L);
     if (fd < 0) return 0;
     long n = raw_syscall(SYS_read, fd, line, sizeof line - 1);
@@ -168,23 +183,30 @@ static void sampler(struct protobuf *b)
 
 void profile_json(struct protobuf *b, const struct profile_about *about, uint64_t now)
 {
-    struct heap_stats s;
-    struct utsname host;
-    memset(&s, 0, sizeof s);
-    heap_stats(&s);
+    struct { /* some 5 KiB: not on the program's stack, which may be small */
+        struct heap_stats heap;
+        struct utsname host;
+    } *facts = os_map(round_up(sizeof *facts, OS_PAGE));
+    if (!facts) {
+        b->failed = true;
+        return;
+    }
+    const struct heap_stats *s = &facts->heap;
+    heap_stats(&facts->heap);
     put(b, "{\"version\":1,\"pid\":%d,\"parent\":%d", about->pid, about->parent);
     named(b, "command", about->command);
     named(b, "executable", about->executable);
-    if (raw_syscall(SYS_uname, &host) == 0) named(b, "host", host.nodename);
+    if (raw_syscall(SYS_uname, &facts->host) == 0) named(b, "host", facts->host.nodename);
     named(b, "reason", about->reason);
     seconds(b, "time", now);
     seconds(b, "start_time", about->start_time);
     put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
     if (sampler_interval() == EXACT_BYTES) text(b, ",\"lambda\":1");
-    totals(b, &s);
-    classes(b, &s);
+    totals(b, s);
+    classes(b, s);
     collections(b);
-    memory(b, &s, about->pid);
+    memory(b, s, about->pid);
     sampler(b);
     text(b, "}");
+    os_unmap(facts, round_up(sizeof *facts, OS_PAGE));
 }

@@ -1,14 +1,17 @@
-/* profile_table.c: the same call is one node of the stack tree for each way that leads to it, but one
-   location of the profile.  So nodes are mapped to locations by a hash of address and module, and
-   each node remembers the answer.  All tables have their final size at the start: the tree tells how
-   many nodes there can be, and pages that are not needed are never touched.
+/* profile_table.c: the same call is one node of the stack tree for each way that leads to it, but
+   one location of the profile.  So nodes are mapped to locations by a hash of address and module,
+   and each node remembers the answer.  All tables have their final size at the start: the tree
+   tells how many nodes there can be, and pages that are not needed are never touched.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/profile_table.h"
 #include "heap/os.h"
 #include "sampler/module.h"
 #include "sampler/stack.h"
 
-static size_t pages(size_t bytes) { return round_up(bytes, OS_PAGE); }
+static size_t pages(size_t bytes)
+{
+    return round_up(bytes, OS_PAGE);
+}
 
 bool profile_table_start(struct profile_table *t)
 {

@@ -24,8 +24,8 @@ struct profile_table {
 bool profile_table_start(struct profile_table *);
 void profile_table_end(struct profile_table *);
 
-/* The location id (from 1) of a frame of a stack (stack.h); `*parent` gets the next frame outwards, 0 at
-   the end.  0 for what is no frame, or came after profile_table_start. */
+/* The location id (from 1) of a frame of a stack (stack.h); `*parent` gets the next frame outwards,
+   0 at the end.  0 for what is no frame, or came after profile_table_start. */
 uint32_t profile_table_location(struct profile_table *, uint32_t frame, uint32_t *parent);
 
 bool profile_table_uses(const struct profile_table *, uint32_t module);

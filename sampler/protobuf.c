@@ -1,5 +1,5 @@
-/* protobuf.c: the encoder.  A nested message's length comes before its body and is not known when the
-   body begins: one byte is left for it, and the body moves up where that is too little.
+/* protobuf.c: the encoder.  A nested message's length comes before its body and is not known when
+   the body begins: one byte is left for it, and the body moves up where that is too little.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/protobuf.h"
 #include "heap/os.h"
@@ -85,7 +85,10 @@ void protobuf_end(struct protobuf *b, size_t begun)
     memcpy(b->data + begun - 1, length, n);
 }
 
-void protobuf_reset(struct protobuf *b) { b->used = 0; }
+void protobuf_reset(struct protobuf *b)
+{
+    b->used = 0;
+}
 
 void protobuf_free(struct protobuf *b)
 {

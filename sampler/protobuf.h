@@ -1,5 +1,5 @@
-/* protobuf.h: writes Protocol Buffers messages into a buffer of its own mapping that grows.  No malloc, no
-   lock.  Format: the "Encoding" page of the Protocol Buffers documentation.
+/* protobuf.h: writes Protocol Buffers messages into a buffer of its own mapping that grows.  No
+   malloc, no lock.  Format: the "Encoding" page of the Protocol Buffers documentation.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_PROTOBUF_H
 #define GLEANER_PROTOBUF_H
@@ -22,8 +22,8 @@ void protobuf_varint(struct protobuf *, uint64_t value);
 /* A field of bytes: a string, or a message that was encoded elsewhere. Written also when empty. */
 void protobuf_bytes(struct protobuf *, unsigned field, const void *bytes, size_t length);
 
-/* A nested message, packed field or piecewise string: everything that is written between begin and end.
-   They nest.  `end` gets what `begin` returned. */
+/* A nested message, packed field or piecewise string: everything that is written between begin and
+   end. They nest.  `end` gets what `begin` returned. */
 size_t protobuf_begin(struct protobuf *, unsigned field);
 void protobuf_end(struct protobuf *, size_t begun);
 

@@ -381,5 +381,11 @@ void stack_fork_child(void)
 }
 
 /* sampler.h's functions that concern stacks. */
-void sampler_prepare_threads(void) { unwind_prepare_threads(); }
-void sampler_modules_changed(void) { module_changed(); }
+void sampler_prepare_threads(void)
+{
+    unwind_prepare_threads();
+}
+void sampler_modules_changed(void)
+{
+    module_changed();
+}

@@ -37,7 +37,8 @@ static struct {
 } cache[SETS];
 _Static_assert(sizeof cache[0] == 64, "a set is a cache line");
 
-/* What the keys carry is 16 bits of the module table's epoch: when these start again, all keys go. */
+/* What the keys carry is 16 bits of the module table's epoch: when these start again, all keys go.
+ */
 static COLD void start_again(uint32_t epoch)
 {
     static _Atomic uint32_t rounds;
