@@ -37,6 +37,7 @@ enum {
     PROFILE_SAMPLE = 2,
     PROFILE_MAPPING = 3,
     PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
     PROFILE_STRING = 6,
     PROFILE_DROP_FRAMES = 7,
     PROFILE_TIME = 9,
@@ -68,6 +69,12 @@ enum {
     LOCATION_ID = 1,
     LOCATION_MAPPING = 2,
     LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+
+    LINE_FUNCTION = 1,
+
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
 };
 
 /* The strings that every profile has, by their place in its table. */
@@ -94,6 +101,7 @@ enum {
     S_STACK,
     S_EARLY,
     S_DROPPED,
+    S_DROPPED_STACKS,
     S_DROP_FRAMES,
     FIXED_STRINGS
 };
@@ -121,6 +129,7 @@ static const char *const fixed[FIXED_STRINGS] = {
     "stack",
     "early",
     "dropped",
+    "[dropped stacks]",
     /* pprof anchors the expression at both ends.  The names are those of our entry points. */
     "malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
     "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*|"
@@ -134,8 +143,11 @@ struct writer {
     uint64_t string_count;
     struct profile_table table;
     uint64_t interval;
-    bool exact;
+    bool exact, lacks_stack;
 };
+
+/* pprof leaves samples without a location out: what has no stack gets one with a name. */
+#define NO_STACK_LOCATION 0x7fffffffu
 
 static int write_all(void *user, const void *bytes, size_t length)
 {
@@ -237,6 +249,10 @@ static void sample(const struct site_view *v, void *user)
         uint32_t location = profile_table_location(&w->table, frame, &next);
         if (location) protobuf_varint(&w->out, location);
     }
+    if (!stack_frame(v->stack, &top)) {
+        protobuf_varint(&w->out, NO_STACK_LOCATION);
+        w->lacks_stack = true;
+    }
     protobuf_end(&w->out, part);
 
     part = protobuf_begin(&w->out, SAMPLE_VALUE);
@@ -251,7 +267,7 @@ static void sample(const struct site_view *v, void *user)
     if ((unsigned)v->source < HEAP_SOURCES) string_label(w, S_SOURCE, sources[v->source]);
     number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
     number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
-    if (!stack_frame(v->stack, &top))
+    if (top.depth == 0)
         string_label(w, S_STACK, S_DROPPED);
     else if (top.flags & STACK_EARLY)
         string_label(w, S_STACK, S_EARLY);
@@ -292,6 +308,20 @@ static void locations(struct writer *w)
     }
 }
 
+static void no_stack_location(struct writer *w)
+{
+    size_t begun = protobuf_begin(&w->out, PROFILE_LOCATION);
+    protobuf_uint(&w->out, LOCATION_ID, NO_STACK_LOCATION);
+    size_t line = protobuf_begin(&w->out, LOCATION_LINE);
+    protobuf_uint(&w->out, LINE_FUNCTION, 1);
+    protobuf_end(&w->out, line);
+    protobuf_end(&w->out, begun);
+    begun = protobuf_begin(&w->out, PROFILE_FUNCTION);
+    protobuf_uint(&w->out, FUNCTION_ID, 1);
+    protobuf_uint(&w->out, FUNCTION_NAME, S_DROPPED_STACKS);
+    protobuf_end(&w->out, begun);
+}
+
 static void tail(struct writer *w, const struct profile_about *about, uint64_t now)
 {
     static const char mark[] = "gleaner:";
@@ -299,6 +329,7 @@ static void tail(struct writer *w, const struct profile_about *about, uint64_t n
     for (uint32_t m = 1; m <= modules && !w->error; m++) /* the main program first, in any case */
         if (m == 1 || profile_table_uses(&w->table, m)) mapping(w, m);
     locations(w);
+    if (w->lacks_stack) no_stack_location(w);
     protobuf_uint(&w->out, PROFILE_COMMENT, w->string_count);
     hand_on(w, &w->out);
     size_t begun = protobuf_begin(&w->strings, PROFILE_STRING);
