@@ -13,20 +13,17 @@
       with all signals blocked by sigprocmask; a thread's first trace maps 256 KiB, takes a mutex
    and calls pthread_setspecific, which may call calloc; initialisation opens a pipe.  Its trace
    cache is never flushed, so after a dlclose it is asked no more.
-   4. The gate (HAZARDS.md H81).  A child forked while another thread is inside libunwind, and so
-      perhaps inside the loader's lock, would wait for it for ever.  `gate` counts the threads
-      inside and has a bit for "closed": one word, so that nobody can enter between the look and
-      the count.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+   4. Fork (HAZARDS.md H81).  A child hangs in libunwind if at the fork another thread was inside
+   it, or inside the loader: dlopen and dlclose hold the lock that dl_iterate_phdr takes, and nobody
+   can wait for them to end.  (A gate around our own calls was tried: 1 child of some 50 still hung
+   beside a thread that calls dlopen.)  So a child of a process with threads never calls libunwind;
+   the walker, which takes no lock, goes on. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/unwind.h"
-#include "heap/print.h"
-#include "heap/syscall.h"
 #include "sampler/module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/auxv.h>
-#include <time.h>
 
 #if defined(__has_include)
 #if __has_include(<sys/single_threaded.h>)
@@ -38,8 +35,6 @@
 #define ONE_THREAD() false
 #endif
 
-#define CLOSED 0x80000000u
-#define FORK_WAIT_NS 10000000
 #define CHECKED_SAMPLES 100
 
 static enum sampler_unwinder mode = SAMPLER_LIBUNWIND;
@@ -50,8 +45,7 @@ static int (*_Atomic backtrace_of_libunwind)(void **, int);
 enum opening { UNTRIED, OPENING, OPENED, ABSENT };
 static _Atomic int opening = UNTRIED;
 static atomic_bool needed;
-static atomic_bool never_again; /* the gate could not be emptied before a fork */
-static _Atomic uint32_t gate, opened_epoch;
+static _Atomic uint32_t opened_epoch;
 static _Atomic uint64_t fallbacks, refused;
 static THREAD_LOCAL bool inside, threads_at_fork;
 uintptr_t unwind_own_from, unwind_own_bytes;
@@ -111,15 +105,6 @@ void unwind_prepare_threads(void)
         open_libunwind();
 }
 
-static bool enter_gate(void)
-{
-    uint32_t before = atomic_load(&gate);
-    do {
-        if (before & CLOSED) return false;
-    } while (!atomic_compare_exchange_weak(&gate, &before, before + 1));
-    return true;
-}
-
 /* Is the loader among the frames?  Then it is at work and must not be entered again. */
 static bool in_loader(const uintptr_t *frames, unsigned n)
 {
@@ -141,14 +126,13 @@ static COLD unsigned by_libunwind(uintptr_t *frames, unsigned n, unsigned max)
         unwind_prepare_threads();
     n = 0;
     int (*take)(void **, int) = atomic_load(&backtrace_of_libunwind);
-    if (take && !inside && !atomic_load(&never_again) &&
-        atomic_load(&opened_epoch) == module_epoch() && enter_gate()) {
+    if (take && !inside && atomic_load(&opening) == OPENED &&
+        atomic_load(&opened_epoch) == module_epoch()) {
         int saved = errno;
         inside = true;
         int got = take((void **)frames, (int)max);
         inside = false;
         errno = saved;
-        atomic_fetch_sub(&gate, 1);
         if (got > 0) n = (unsigned)got;
     }
     if (n == 0) atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
@@ -197,27 +181,12 @@ NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max, struct walk_trace
 void unwind_fork_prepare(void)
 {
     threads_at_fork = !ONE_THREAD();
-    if (atomic_load(&opening) == UNTRIED) return;
-    atomic_fetch_or(&gate, CLOSED);
-    struct timespec pause = {0, 200000};
-    for (int64_t waited = 0; atomic_load(&gate) != CLOSED && waited < FORK_WAIT_NS;
-         waited += pause.tv_nsec)
-        raw_syscall(SYS_nanosleep, &pause, 0L);
 }
-
-void unwind_fork_parent(void)
-{
-    atomic_fetch_and(&gate, ~CLOSED);
-}
+void unwind_fork_parent(void) {}
 
 void unwind_fork_child(void)
 {
-    /* Threads that were inside are gone, with the locks that they held. */
-    if (atomic_load(&opening) != UNTRIED) {
-        if (atomic_exchange(&gate, 0) != CLOSED) atomic_store(&never_again, true);
-    } else if (threads_at_fork) {
-        atomic_store(&opening, ABSENT); /* one of them may have been in the loader */
-    }
+    if (threads_at_fork) atomic_store(&opening, ABSENT);
 }
 
 void unwind_stats(struct unwind_stats *to)

@@ -26,7 +26,7 @@ void unwind_prepare_threads(void);
 
 bool unwind_has_libunwind(void);
 
-/* The gate around libunwind (HAZARDS.md H81). */
+/* In the child of a process with threads libunwind is not called any more (HAZARDS.md H81). */
 void unwind_fork_prepare(void);
 void unwind_fork_parent(void);
 void unwind_fork_child(void);

@@ -196,17 +196,17 @@ NOINLINE static void wander(unsigned *state, unsigned depth)
         if (depth == 0) continue;
         switch (*state >> 20 & 3) {
         case 0: {
-            volatile char room[16 + (*state >> 24) % 5 * 40];
-            room[0] = 1;
+            char room[16 + (*state >> 24) % 5 * 40];
+            __asm__ volatile("" : : "r"(room) : "memory");
             wander(state, depth - 1);
-            room[0] = 2;
+            __asm__ volatile("" : : "r"(room) : "memory");
             break;
         }
         case 1: {
-            volatile _Alignas(64) char room[64];
-            room[0] = 1;
+            _Alignas(64) char room[64];
+            __asm__ volatile("" : : "r"(room) : "memory");
             wander(state, depth - 1);
-            room[0] = 2;
+            __asm__ volatile("" : : "r"(room) : "memory");
             break;
         }
         default:
