@@ -8,15 +8,15 @@
 /* Facts that the writer cannot know by itself; all strings may be NULL. */
 struct profile_about {
     int pid, parent;
-    const char *command;     /* the program's arguments, separated by spaces */
-    const char *executable;  /* its path */
-    uint64_t start_time;     /* nanoseconds since 1970: of the process, or of the fork */
-    const char *reason;      /* "exit", "signal", "dump", "interval", "fork" … */
-    bool compress;           /* gzip; else plain protobuf */
+    const char *command;    /* the program's arguments, separated by spaces */
+    const char *executable; /* its path */
+    uint64_t start_time;    /* nanoseconds since 1970: of the process, or of the fork */
+    const char *reason;     /* "exit", "signal", "dump", "interval", "fork" … */
+    bool compress;          /* gzip; else plain protobuf */
 };
 
-/* Writes the whole profile to a descriptor, by raw writes, without allocating through malloc, without
-   a lock: callable in a snapshot child that has no libc.  0, or a positive errno. */
+/* Writes the whole profile to a descriptor, by raw writes, without allocating through malloc,
+   without a lock: callable in a snapshot child that has no libc.  0, or a positive errno. */
 int profile_write(int fd, const struct profile_about *about);
 
 /* Writes it to `path` by way of a temporary file beside it and a rename, mode 0600, never through a

@@ -1,0 +1,398 @@
+/* profile.c: the process's profile in pprof's format.
+
+   1. Data.  Samples are written while site_each runs over the sites; they go through one buffer,
+   which is handed on (to gzip or straight to the descriptor) whenever it is full.  Strings and the
+   table of locations grow meanwhile and are written after them: in profile.proto the order of
+   fields does not matter, only the order within each repeated field.
+   2. Values are estimates already (profile.proto: "measurements should be stored in unsampled
+   form"): a sample point stands for `period` bytes.  The raw numbers of sample points are labels,
+   so that a reader can compute intervals, estimate.h.
+   3. Addresses are return addresses minus one: within the call, so that symbol look-up finds the
+      caller's line; profile.proto allows the middle of a call instruction.
+   4. Everything runs in a snapshot child without libc as well: raw system calls, own mappings.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sampler/profile.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+#include "sampler/estimate.h"
+#include "sampler/gzip.h"
+#include "sampler/module.h"
+#include "sampler/profile_json.h"
+#include "sampler/profile_table.h"
+#include "sampler/protobuf.h"
+#include "sampler/sampler.h"
+#include "sampler/site.h"
+#include "sampler/stack.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define FLUSH_BYTES (64 * KIB)
+
+/* Field numbers of profile.proto (github.com/google/pprof, proto/profile.proto). */
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_DROP_FRAMES = 7,
+    PROFILE_TIME = 9,
+    PROFILE_DURATION = 10,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+    PROFILE_COMMENT = 13,
+    PROFILE_DEFAULT_TYPE = 14,
+
+    VALUE_TYPE = 1,
+    VALUE_UNIT = 2,
+
+    SAMPLE_LOCATION = 1,
+    SAMPLE_VALUE = 2,
+    SAMPLE_LABEL = 3,
+
+    LABEL_KEY = 1,
+    LABEL_STRING = 2,
+    LABEL_NUMBER = 3,
+    LABEL_UNIT = 4,
+
+    MAPPING_ID = 1,
+    MAPPING_START = 2,
+    MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
+    MAPPING_FILE = 5,
+    MAPPING_BUILD_ID = 6,
+
+    LOCATION_ID = 1,
+    LOCATION_MAPPING = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+
+    LINE_FUNCTION = 1,
+
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
+};
+
+/* The strings that every profile has, by their place in its table. */
+enum {
+    S_EMPTY,
+    S_ALLOC_OBJECTS,
+    S_ALLOC_SPACE,
+    S_INUSE_OBJECTS,
+    S_INUSE_SPACE,
+    S_LOST_OBJECTS,
+    S_LOST_SPACE,
+    S_PEAK_OBJECTS,
+    S_PEAK_SPACE,
+    S_COUNT,
+    S_BYTES,
+    S_SPACE,
+    S_SOURCE,
+    S_MALLOC,
+    S_CALLOC,
+    S_REALLOC,
+    S_ALIGNED,
+    S_ALLOC_SAMPLES,
+    S_INUSE_SAMPLES,
+    S_STACK,
+    S_EARLY,
+    S_DROPPED,
+    S_DROPPED_STACKS,
+    S_DROP_FRAMES,
+    FIXED_STRINGS
+};
+
+static const char *const fixed[FIXED_STRINGS] = {
+    "",
+    "alloc_objects",
+    "alloc_space",
+    "inuse_objects",
+    "inuse_space",
+    "lost_objects",
+    "lost_space",
+    "peak_objects",
+    "peak_space",
+    "count",
+    "bytes",
+    "space",
+    "source",
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned",
+    "alloc_samples",
+    "inuse_samples",
+    "stack",
+    "early",
+    "dropped",
+    "[dropped stacks]",
+    /* pprof anchors the expression at both ends.  The names are those of our entry points. */
+    "malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
+    "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*|"
+    "(heap|large|preload|sampler|stack|unwind)_[a-z_]+",
+};
+
+struct writer {
+    int fd, error;
+    struct gzip *gzip;
+    struct protobuf out, strings;
+    uint64_t string_count;
+    struct profile_table table;
+    uint64_t interval;
+    bool exact, lacks_stack;
+};
+
+/* pprof leaves samples without a location out: what has no stack gets one with a name. */
+#define NO_STACK_LOCATION 0x7fffffffu
+
+static int write_all(void *user, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+    while (length > 0) {
+        long n = raw_syscall(SYS_write, *(int *)user, at, length);
+        if (n == -EINTR) continue;
+        if (n <= 0) return n ? (int)-n : EIO;
+        at += n;
+        length -= (size_t)n;
+    }
+    return 0;
+}
+
+static void hand_on(struct writer *w, struct protobuf *from)
+{
+    if (from->failed && !w->error) w->error = ENOMEM;
+    if (!w->error)
+        w->error = w->gzip ? gzip_write(w->gzip, from->data, from->used)
+                           : write_all(&w->fd, from->data, from->used);
+    protobuf_reset(from);
+}
+
+static uint64_t add_string(struct writer *w, const char *s)
+{
+    protobuf_bytes(&w->strings, PROFILE_STRING, s, strlen(s));
+    return w->string_count++;
+}
+
+static void value_type(struct writer *w, unsigned field, unsigned type, unsigned unit)
+{
+    size_t begun = protobuf_begin(&w->out, field);
+    protobuf_uint(&w->out, VALUE_TYPE, type);
+    protobuf_uint(&w->out, VALUE_UNIT, unit);
+    protobuf_end(&w->out, begun);
+}
+
+static void head(struct writer *w, const struct profile_about *about, uint64_t now)
+{
+    for (unsigned i = 0; i < FIXED_STRINGS; i++) add_string(w, fixed[i]);
+    for (unsigned s = S_ALLOC_OBJECTS; s <= S_PEAK_SPACE; s += 2) {
+        value_type(w, PROFILE_SAMPLE_TYPE, s, S_COUNT);
+        value_type(w, PROFILE_SAMPLE_TYPE, s + 1, S_BYTES);
+    }
+    value_type(w, PROFILE_PERIOD_TYPE, S_SPACE, S_BYTES);
+    protobuf_uint(&w->out, PROFILE_PERIOD, w->interval);
+    protobuf_uint(&w->out, PROFILE_DEFAULT_TYPE, S_INUSE_SPACE);
+    protobuf_uint(&w->out, PROFILE_DROP_FRAMES, S_DROP_FRAMES);
+    protobuf_uint(&w->out, PROFILE_TIME, now);
+    if (now > about->start_time && about->start_time != 0)
+        protobuf_uint(&w->out, PROFILE_DURATION, now - about->start_time);
+}
+
+static void number_label(struct writer *w, unsigned key, uint64_t value, unsigned unit)
+{
+    size_t begun = protobuf_begin(&w->out, SAMPLE_LABEL);
+    protobuf_uint(&w->out, LABEL_KEY, key);
+    protobuf_uint(&w->out, LABEL_NUMBER, value);
+    protobuf_uint(&w->out, LABEL_UNIT, unit);
+    protobuf_end(&w->out, begun);
+}
+
+static void string_label(struct writer *w, unsigned key, unsigned value)
+{
+    size_t begun = protobuf_begin(&w->out, SAMPLE_LABEL);
+    protobuf_uint(&w->out, LABEL_KEY, key);
+    protobuf_uint(&w->out, LABEL_STRING, value);
+    protobuf_end(&w->out, begun);
+}
+
+static uint64_t nearest(double v)
+{
+    return v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX / 2;
+}
+
+/* Objects, then bytes. */
+static void estimates(struct writer *w, const struct site_view *v, const struct site_count *c)
+{
+    uint64_t objects = c->blocks, bytes = c->blocks * v->given;
+    if (!w->exact || v->site == SITE_DROPPED) {
+        bytes = nearest(estimate_bytes(c->n, w->interval).value);
+        if (!w->exact && v->given)
+            objects = nearest(estimate_objects(c->n, w->interval, v->given).value);
+    }
+    protobuf_varint(&w->out, objects);
+    protobuf_varint(&w->out, bytes);
+}
+
+static void sample(const struct site_view *v, void *user)
+{
+    static const unsigned sources[HEAP_SOURCES] = {S_MALLOC, S_CALLOC, S_REALLOC, S_ALIGNED};
+    struct writer *w = user;
+    struct stack_frame top = {0};
+    if (w->error) return;
+    size_t begun = protobuf_begin(&w->out, PROFILE_SAMPLE);
+
+    size_t part = protobuf_begin(&w->out, SAMPLE_LOCATION);
+    for (uint32_t frame = v->stack, next; frame; frame = next) {
+        uint32_t location = profile_table_location(&w->table, frame, &next);
+        if (location) protobuf_varint(&w->out, location);
+    }
+    if (!stack_frame(v->stack, &top)) {
+        protobuf_varint(&w->out, NO_STACK_LOCATION);
+        w->lacks_stack = true;
+    }
+    protobuf_end(&w->out, part);
+
+    part = protobuf_begin(&w->out, SAMPLE_VALUE);
+    estimates(w, v, &v->allocated);
+    estimates(w, v, &v->live);
+    protobuf_varint(&w->out, 0); /* lost objects, lost bytes */
+    protobuf_varint(&w->out, 0);
+    estimates(w, v, &v->peak);
+    protobuf_end(&w->out, part);
+
+    number_label(w, S_BYTES, v->given, S_BYTES);
+    if ((unsigned)v->source < HEAP_SOURCES) string_label(w, S_SOURCE, sources[v->source]);
+    number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
+    number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
+    if (top.depth == 0)
+        string_label(w, S_STACK, S_DROPPED);
+    else if (top.flags & STACK_EARLY)
+        string_label(w, S_STACK, S_EARLY);
+    protobuf_end(&w->out, begun);
+    if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+}
+
+static void mapping(struct writer *w, uint32_t number)
+{
+    const struct module *m = module_get(number);
+    if (!m) return;
+    char hex[2 * MODULE_BUILD_ID + 1];
+    for (unsigned i = 0; i < m->build_id_bytes; i++) {
+        hex[2 * i] = "0123456789abcdef"[m->build_id[i] >> 4];
+        hex[2 * i + 1] = "0123456789abcdef"[m->build_id[i] & 15];
+    }
+    hex[2 * m->build_id_bytes] = 0;
+    size_t begun = protobuf_begin(&w->out, PROFILE_MAPPING);
+    protobuf_uint(&w->out, MAPPING_ID, number);
+    protobuf_uint(&w->out, MAPPING_START, m->text);
+    protobuf_uint(&w->out, MAPPING_LIMIT, m->text_end);
+    protobuf_uint(&w->out, MAPPING_OFFSET, m->text_offset);
+    protobuf_uint(&w->out, MAPPING_FILE, add_string(w, m->path));
+    if (hex[0]) protobuf_uint(&w->out, MAPPING_BUILD_ID, add_string(w, hex));
+    protobuf_end(&w->out, begun);
+    if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+}
+
+static void locations(struct writer *w)
+{
+    for (uint32_t i = 0; i < w->table.count && !w->error; i++) {
+        size_t begun = protobuf_begin(&w->out, PROFILE_LOCATION);
+        protobuf_uint(&w->out, LOCATION_ID, i + 1);
+        protobuf_uint(&w->out, LOCATION_MAPPING, w->table.of[i].module);
+        protobuf_uint(&w->out, LOCATION_ADDRESS, w->table.of[i].address);
+        protobuf_end(&w->out, begun);
+        if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+    }
+}
+
+static void no_stack_location(struct writer *w)
+{
+    size_t begun = protobuf_begin(&w->out, PROFILE_LOCATION);
+    protobuf_uint(&w->out, LOCATION_ID, NO_STACK_LOCATION);
+    size_t line = protobuf_begin(&w->out, LOCATION_LINE);
+    protobuf_uint(&w->out, LINE_FUNCTION, 1);
+    protobuf_end(&w->out, line);
+    protobuf_end(&w->out, begun);
+    begun = protobuf_begin(&w->out, PROFILE_FUNCTION);
+    protobuf_uint(&w->out, FUNCTION_ID, 1);
+    protobuf_uint(&w->out, FUNCTION_NAME, S_DROPPED_STACKS);
+    protobuf_end(&w->out, begun);
+}
+
+static void tail(struct writer *w, const struct profile_about *about, uint64_t now)
+{
+    static const char mark[] = "gleaner:";
+    uint32_t modules = module_count();
+    for (uint32_t m = 1; m <= modules && !w->error; m++) /* the main program first, in any case */
+        if (m == 1 || profile_table_uses(&w->table, m)) mapping(w, m);
+    locations(w);
+    if (w->lacks_stack) no_stack_location(w);
+    protobuf_uint(&w->out, PROFILE_COMMENT, w->string_count);
+    hand_on(w, &w->out);
+    size_t begun = protobuf_begin(&w->strings, PROFILE_STRING);
+    protobuf_raw(&w->strings, mark, sizeof mark - 1);
+    profile_json(&w->strings, about, now);
+    protobuf_end(&w->strings, begun);
+    w->string_count++;
+    hand_on(w, &w->strings);
+}
+
+/* A write over the file size limit, or to a pipe without a reader, would raise a signal that ends
+   the program.  Both go to the thread that writes: blocked meanwhile, and taken back after. */
+#define BIT(signal) ((uint64_t)1 << ((signal)-1))
+#define OF_WRITES (BIT(SIGXFSZ) | BIT(SIGPIPE))
+
+struct held_signals {
+    uint64_t mask, pending; /* as they were */
+};
+
+static struct held_signals hold_signals(void)
+{
+    struct held_signals held = {0, 0};
+    uint64_t block = OF_WRITES;
+    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &held.mask, sizeof block);
+    raw_syscall(SYS_rt_sigpending, &held.pending, sizeof held.pending);
+    return held;
+}
+
+static void release_signals(struct held_signals held)
+{
+    uint64_t pending = 0, ours;
+    struct timespec at_once = {0, 0};
+    raw_syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    ours = pending & OF_WRITES & ~held.pending;
+    if (ours) raw_syscall(SYS_rt_sigtimedwait, &ours, 0L, &at_once, sizeof ours);
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &held.mask, 0L, sizeof held.mask);
+}
+
+static int write_profile(struct writer *w, const struct profile_about *about)
+{
+    uint64_t now = os_realtime();
+    if (!profile_table_start(&w->table)) return ENOMEM;
+    if (about->compress && !(w->gzip = gzip_start(write_all, &w->fd))) w->error = ENOMEM;
+    head(w, about, now);
+    site_each(sample, w);
+    tail(w, about, now);
+    if (w->gzip) {
+        int error = gzip_end(w->gzip);
+        if (!w->error) w->error = error;
+    }
+    protobuf_free(&w->out);
+    protobuf_free(&w->strings);
+    profile_table_end(&w->table);
+    return w->error;
+}
+
+int profile_write(int fd, const struct profile_about *about)
+{
+    struct writer w = {.fd = fd, .interval = sampler_interval()};
+    w.exact = w.interval <= ESTIMATE_WORD;
+    module_start();
+    struct held_signals held = hold_signals();
+    int error = write_profile(&w, about);
+    release_signals(held);
+    return error;
+}

@@ -1,0 +1,54 @@
+/* profile_file.c: a profile that is there as a whole or not at all.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/os.h"
+#include "heap/print.h"
+#include "heap/syscall.h"
+#include "sampler/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#define ATTEMPTS 16
+
+/* Beside the target, so that the rename stays in its file system.  A name that is taken belongs to
+   a process that died while it wrote, or to somebody who wants us to follow a link: take another.
+ */
+static long open_beside(const char *path, char *temporary, size_t bytes)
+{
+    static _Atomic unsigned serial;
+    long fd = -EEXIST;
+    for (unsigned i = 0; i < ATTEMPTS && fd == -EEXIST; i++) {
+        size_t n = print_to(temporary, bytes, "%s.%d.%u.tmp", path,
+                            (int)raw_syscall(SYS_getpid, 0L), atomic_fetch_add(&serial, 1));
+        if (n >= bytes) return -ENAMETOOLONG;
+        fd = raw_syscall(SYS_openat, AT_FDCWD, temporary,
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600L);
+    }
+    return fd;
+}
+
+static int write_beside(const char *path, char *temporary, const struct profile_about *about)
+{
+    long fd = open_beside(path, temporary, PATH_MAX);
+    if (fd < 0) return (int)-fd;
+    int error = profile_write((int)fd, about);
+    long closed = raw_syscall(SYS_close, fd); /* where a quota or NFS may report late */
+    if (!error && closed < 0 && closed != -EINTR) error = (int)-closed;
+    if (!error) {
+        long renamed = raw_syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, 0L);
+        if (renamed < 0) error = (int)-renamed;
+    }
+    if (error) raw_syscall(SYS_unlinkat, AT_FDCWD, temporary, 0L);
+    return error;
+}
+
+int profile_write_file(const char *path, const struct profile_about *about)
+{
+    char *temporary = os_map(PATH_MAX); /* not on the program's stack, which may be small */
+    if (!temporary) return ENOMEM;
+    int error = write_beside(path, temporary, about);
+    os_unmap(temporary, PATH_MAX);
+    return error;
+}

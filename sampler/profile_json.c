@@ -1,0 +1,212 @@
+/* profile_json.c: the head of the report's JSON: DESIGN's version, totals, classes, collections,
+   memory, and the sampler's own state.  The keys are those of the report, so that it can copy them.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sampler/profile_json.h"
+#include "heap/heap.h"
+#include "heap/os.h"
+#include "heap/print.h"
+#include "heap/syscall.h"
+#include "sampler/sampler.h"
+#include "sampler/site.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/utsname.h>
+
+#define NS 1000000000u
+#define EXACT_BYTES 8 /* an interval of one word: every block is sampled */
+
+static void text(struct protobuf *b, const char *s)
+{
+    protobuf_raw(b, s, strlen(s));
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct protobuf *b, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    size_t n = print_to_v(line, sizeof line, format, args);
+    va_end(args);
+    protobuf_raw(b, line, n < sizeof line ? n : sizeof line - 1);
+}
+
+/* Length of the well-formed UTF-8 sequence at `s`, 0 if there is none (Unicode 15, table 3-7). */
+static unsigned utf8(const unsigned char *s)
+{
+    unsigned char low = 0x80, high = 0xbf;
+    unsigned n;
+    if (s[0] < 0x80) return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        n = 2;
+    else if (s[0] >= 0xe0 && s[0] <= 0xef)
+        n = 3;
+    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+        n = 4;
+    else
+        return 0;
+    if (s[0] == 0xe0) low = 0xa0;
+    if (s[0] == 0xed) high = 0x9f;
+    if (s[0] == 0xf0) low = 0x90;
+    if (s[0] == 0xf4) high = 0x8f;
+    if (s[1] < low || s[1] > high) return 0;
+    for (unsigned i = 2; i < n; i++)
+        if (s[i] < 0x80 || s[i] > 0xbf) return 0;
+    return n;
+}
+
+/* Bytes that are no UTF-8 become U+FFFD: JSON, and protobuf's strings, are UTF-8. */
+static void string(struct protobuf *b, const char *s)
+{
+    text(b, "\"");
+    for (const unsigned char *p = (const unsigned char *)s; *p;) {
+        unsigned n = utf8(p);
+        if (n == 0)
+            text(b, "\xef\xbf\xbd"), n = 1;
+        else if (*p == '"' || *p == '\\')
+            put(b, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            put(b, "\\u%04x", *p);
+        else
+            protobuf_raw(b, p, n);
+        p += n;
+    }
+    text(b, "\"");
+}
+
+static void named(struct protobuf *b, const char *key, const char *value)
+{
+    if (!value) return;
+    put(b, ",\"%s\":", key);
+    string(b, value);
+}
+
+static void seconds(struct protobuf *b, const char *key, uint64_t ns)
+{
+    put(b, ",\"%s\":%lu.%09lu", key, (unsigned long)(ns / NS), (unsigned long)(ns % NS));
+}
+
+static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_t bytes)
+{
+    put(b, "\"%s\":{\"objects\":%lu,\"bytes\":%lu},", key, (unsigned long)objects,
+        (unsigned long)bytes);
+}
+
+static void totals(struct protobuf *b, const struct heap_stats *s)
+{
+    static const char *const not_yet[] = {"lost", "indirect", "possible", "reclaimed",
+                                          "false_lost"};
+    text(b, ",\"totals\":{");
+    total(b, "alloc", s->allocated, s->allocated_bytes);
+    total(b, "live", s->live, s->live_bytes);
+    for (unsigned i = 0; i < sizeof not_yet / sizeof *not_yet; i++) total(b, not_yet[i], 0, 0);
+    put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
+    seconds(b, "time", s->peak_time);
+    text(b, "}}");
+}
+
+static void class(struct protobuf *b, const struct heap_class_stats *c, bool *first)
+{
+    if (c->allocated == 0 && c->live == 0) return;
+    put(b,
+        "%s{\"size\":%lu,\"alloc\":{\"objects\":%lu,\"bytes\":%lu},\"live\":{\"objects\":%lu,"
+        "\"bytes\":%lu},\"young\":{\"objects\":0,\"bytes\":0},\"lost\":{\"objects\":0,\"bytes\":0},"
+        "\"pools\":%lu}",
+        *first ? "" : ",", (unsigned long)c->size, (unsigned long)c->allocated,
+        (unsigned long)c->allocated_bytes, (unsigned long)c->live, (unsigned long)c->live_bytes,
+        (unsigned long)c->pools);
+    *first = false;
+}
+
+static void classes(struct protobuf *b, const struct heap_stats *s)
+{
+    bool first = true;
+    text(b, ",\"classes\":[");
+    for (unsigned i = 0; i < s->classes && i < HEAP_CLASS_LARGE; i++) class(b, &s->of[i], &first);
+    class(b, &s->of[HEAP_CLASS_LARGE], &first);
+    text(b, "]");
+}
+
+static void collections(struct protobuf *b)
+{
+    text(b,
+         ",\"collections\":{\"minor\":0,\"major\":0,\"incomplete\":0,\"promoted_bytes\":0,"
+         "\"pause_ms\":{\"p50\":0,\"p99\":0,\"max\":0},\"stop_ms\":{\"p50\":0,\"p99\":0,\"max\":0},"
+         "\"mark_ms\":{\"p50\":0,\"p99\":0,\"max\":0}}");
+}
+
+/* Resident bytes of the process, 0 if unknown.  A snapshot child asks for its parent, as whose it
+   speaks. */
+static uint64_t resident(int pid)
+{
+    char path[48], line[128];
+    if (raw_syscall(SYS_getpid, 0L) == pid)
+        print_to(path, sizeof path, "/proc/self/statm");
+    else
+        print_to(path, sizeof path, "/proc/%d/statm", pid);
+    long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0L);
+    if (fd < 0) return 0;
+    long n = raw_syscall(SYS_read, fd, line, sizeof line - 1);
+    raw_syscall(SYS_close, fd);
+    uint64_t pages = 0;
+    long i = 0;
+    while (i < n && line[i] != ' ') i++;
+    for (i++; i < n && line[i] >= '0' && line[i] <= '9'; i++)
+        pages = pages * 10 + (uint64_t)(line[i] - '0');
+    return pages * getauxval(AT_PAGESZ);
+}
+
+static void memory(struct protobuf *b, const struct heap_stats *s, int pid)
+{
+    uint64_t rss = resident(pid), ours = s->pool_bytes + s->large_bytes + s->metadata_bytes;
+    put(b,
+        ",\"memory\":{\"rss\":%lu,\"pools\":%lu,\"large\":%lu,\"free_slots\":%lu,\"metadata\":%lu,"
+        "\"quarantine\":0,\"other_mappings\":%lu}",
+        (unsigned long)rss, (unsigned long)s->pool_bytes, (unsigned long)s->large_bytes,
+        (unsigned long)s->free_slot_bytes, (unsigned long)s->metadata_bytes,
+        (unsigned long)(rss > ours ? rss - ours : 0));
+}
+
+static void sampler(struct protobuf *b)
+{
+    struct sampler_stats s;
+    sampler_stats(&s);
+    put(b,
+        ",\"sampler\":{\"samples\":%lu,\"samples_freed\":%lu,\"live_entries\":%lu,"
+        "\"dropped_entries\":%lu,\"stacks\":%lu,\"dropped_stacks\":%lu,\"one_frame\":%lu,"
+        "\"early\":%lu,\"memory\":%lu}",
+        (unsigned long)s.samples, (unsigned long)s.samples_freed, (unsigned long)s.live_entries,
+        (unsigned long)s.dropped_entries, (unsigned long)s.stacks, (unsigned long)s.dropped_stacks,
+        (unsigned long)s.one_frame, (unsigned long)s.early, (unsigned long)s.memory_bytes);
+}
+
+void profile_json(struct protobuf *b, const struct profile_about *about, uint64_t now)
+{
+    struct { /* some 5 KiB: not on the program's stack, which may be small */
+        struct heap_stats heap;
+        struct utsname host;
+    } *facts = os_map(round_up(sizeof *facts, OS_PAGE));
+    if (!facts) {
+        b->failed = true;
+        return;
+    }
+    const struct heap_stats *s = &facts->heap;
+    heap_stats(&facts->heap);
+    put(b, "{\"version\":1,\"pid\":%d,\"parent\":%d", about->pid, about->parent);
+    named(b, "command", about->command);
+    named(b, "executable", about->executable);
+    if (raw_syscall(SYS_uname, &facts->host) == 0) named(b, "host", facts->host.nodename);
+    named(b, "reason", about->reason);
+    seconds(b, "time", now);
+    seconds(b, "start_time", about->start_time);
+    put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
+    if (sampler_interval() == EXACT_BYTES) text(b, ",\"lambda\":1");
+    totals(b, s);
+    classes(b, s);
+    collections(b);
+    memory(b, s, about->pid);
+    sampler(b);
+    text(b, "}");
+    os_unmap(facts, round_up(sizeof *facts, OS_PAGE));
+}

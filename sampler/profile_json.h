@@ -1,0 +1,12 @@
+/* profile_json.h: the exact figures that travel in a profile's comment, as one JSON object.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_PROFILE_JSON_H
+#define GLEANER_PROFILE_JSON_H
+
+#include "sampler/profile.h"
+#include "sampler/protobuf.h"
+
+/* Appends the object's text as bare bytes.  No libc beyond memcpy, no lock. */
+void profile_json(struct protobuf *, const struct profile_about *, uint64_t now);
+
+#endif

@@ -1,0 +1,428 @@
+/* test-profile.c: the profile as gzip, `go tool pprof` and a JSON reader see it.  Sites and heap
+   figures are made up here, so that every expected number follows from them.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#undef NDEBUG
+#include "heap/heap.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+#include "sampler/module.h"
+#include "sampler/profile.h"
+#include "sampler/sampler.h"
+#include "sampler/site.h"
+#include "sampler/stack.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The faked neighbours. */
+static struct site_view sites[8];
+static unsigned site_count;
+static uint64_t interval;
+
+void site_each(void (*each)(const struct site_view *, void *), void *user)
+{
+    for (unsigned i = 0; i < site_count; i++) each(&sites[i], user);
+}
+
+uint64_t sampler_interval(void)
+{
+    return interval;
+}
+
+void sampler_stats(struct sampler_stats *to)
+{
+    *to = (struct sampler_stats){.samples = 77, .dropped_entries = 3, .stacks = 2};
+}
+
+void heap_stats(struct heap_stats *to)
+{
+    memset(to, 0, sizeof *to);
+    to->classes = 3;
+    to->of[1] = (struct heap_class_stats){.size = 32,
+                                          .allocated = 10,
+                                          .freed = 4,
+                                          .live = 6,
+                                          .pools = 1,
+                                          .allocated_bytes = 320,
+                                          .freed_bytes = 128,
+                                          .live_bytes = 192};
+    to->of[HEAP_CLASS_LARGE] = (struct heap_class_stats){
+        .allocated = 1, .live = 1, .pools = 1, .allocated_bytes = 65536, .live_bytes = 65536};
+    to->allocated = 11;
+    to->live = 7;
+    to->freed = 4;
+    to->allocated_bytes = 65856;
+    to->live_bytes = 65728;
+    to->peak_bytes = 70000;
+    to->peak_time = 1700000000500000000u;
+    to->pool_bytes = 32768;
+    to->large_bytes = 65536;
+}
+
+static char folder[] = "/tmp/gleaner-profile-XXXXXX";
+static char path[64];
+static struct profile_about about;
+
+static void set_up(void)
+{
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/p.pb.gz", folder);
+    about = (struct profile_about){.pid = getpid(),
+                                   .parent = getppid(),
+                                   .command = "prog \"a\\b\" \xff\xc3\xa9\n",
+                                   .executable = "/bin/prog",
+                                   .start_time = 1600000000000000001u,
+                                   .reason = "exit",
+                                   .compress = true};
+    interval = 524288;
+    site_count = 0;
+}
+
+static void tear_down(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static char *output_of(const char *format)
+{
+    char command[256];
+    snprintf(command, sizeof command, format, path);
+    FILE *p = popen(command, "r");
+    ck_assert_ptr_nonnull(p);
+    char *text = calloc(1, 1 << 20);
+    size_t n = fread(text, 1, (1 << 20) - 1, p);
+    ck_assert_uint_gt(n, 0);
+    ck_assert_int_eq(pclose(p), 0);
+    return text;
+}
+
+static char *raw_text(void)
+{
+    return output_of("HOME=/tmp go tool pprof -symbolize=none -raw %s 2>/dev/null");
+}
+
+static unsigned entries_in_folder(void)
+{
+    unsigned n = 0;
+    DIR *d = opendir(folder);
+    while (readdir(d)) n++;
+    closedir(d);
+    return n - 2; /* . and .. */
+}
+
+NOINLINE static uint32_t two_stacks(uint32_t *other)
+{
+    *other = stack_capture(NULL);
+    return stack_capture(NULL);
+}
+
+static void make_sites(void)
+{
+    static const struct sampler_options options = {.depth = 64};
+    stack_start(&options);
+    uint32_t other, stack = two_stacks(&other);
+    ck_assert_uint_ne(stack, other);
+    /* 3 sample points at 512 KiB: 1572864 bytes in blocks of 48: 32768 blocks.  2 live: 1048576
+       bytes, 21845.33 blocks. */
+    sites[0] = (struct site_view){.site = 1,
+                                  .stack = stack,
+                                  .source = HEAP_CALLOC,
+                                  .given = 48,
+                                  .allocated = {3, 3},
+                                  .live = {2, 2},
+                                  .peak = {3, 3}};
+    /* One block of 1 MiB with 5 points in it. */
+    sites[1] = (struct site_view){.site = 2,
+                                  .stack = other,
+                                  .source = HEAP_ALIGNED,
+                                  .given = 1048576,
+                                  .allocated = {5, 1},
+                                  .live = {0, 0},
+                                  .peak = {5, 1}};
+    uintptr_t lone[1] = {(uintptr_t)&make_sites + 1};
+    sites[2] = (struct site_view){.site = 3,
+                                  .stack = stack_intern(lone, 1, STACK_EARLY),
+                                  .source = HEAP_MALLOC,
+                                  .given = 16,
+                                  .allocated = {1, 1},
+                                  .live = {1, 1}};
+    sites[3] = (struct site_view){.site = SITE_DROPPED, .given = 64, .allocated = {1, 1}};
+    site_count = 4;
+}
+
+/* The types in DESIGN's order, the values, the labels, the main program first. */
+START_TEST(pprof_reads_it)
+{
+    make_sites();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    ck_assert_uint_eq(entries_in_folder(), 1);
+    free(output_of("gzip -tv %s 2>&1"));
+    struct stat st;
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 07777, 0600);
+    char *text = raw_text();
+    ck_assert_msg(strstr(text, "alloc_objects/count alloc_space/bytes inuse_objects/count "
+                               "inuse_space/bytes[dflt] lost_objects/count lost_space/bytes "
+                               "peak_objects/count peak_space/bytes"),
+                  "%s", text);
+    ck_assert_ptr_nonnull(strstr(text, "PeriodType: space bytes"));
+    ck_assert_ptr_nonnull(strstr(text, "Period: 524288"));
+    ck_assert_ptr_nonnull(strstr(text, "Time: "));
+    long v[8];
+    char *at = strstr(text, "     32768    1572864");
+    ck_assert_msg(at != NULL, "%s", text);
+    ck_assert_int_eq(sscanf(at, "%ld %ld %ld %ld %ld %ld %ld %ld", &v[0], &v[1], &v[2], &v[3],
+                            &v[4], &v[5], &v[6], &v[7]),
+                     8);
+    ck_assert_int_eq(v[2], 21845);
+    ck_assert_int_eq(v[3], 1048576);
+    ck_assert_int_eq(v[4] + v[5], 0);
+    ck_assert_int_eq(v[6], 32768);
+    ck_assert_int_eq(v[7], 1572864);
+    ck_assert_ptr_nonnull(strstr(text, "bytes:[48 bytes]"));
+    ck_assert_ptr_nonnull(strstr(text, "source:[calloc]"));
+    ck_assert_ptr_nonnull(strstr(text, "source:[aligned]"));
+    ck_assert_ptr_nonnull(strstr(text, "alloc_samples:[3 count]"));
+    ck_assert_ptr_nonnull(strstr(text, "inuse_samples:[2 count]"));
+    ck_assert_ptr_nonnull(strstr(text, "stack:[early]"));
+    ck_assert_ptr_nonnull(strstr(text, "stack:[dropped]"));
+    ck_assert_ptr_nonnull(strstr(text, " [dropped stacks]"));
+    char self[256], line[300];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n] = 0;
+    snprintf(line, sizeof line, " %s ", self);
+    char *mappings = strstr(text, "Mappings\n1: ");
+    ck_assert_msg(mappings && strstr(mappings, line), "%s", text);
+    ck_assert(strstr(mappings, line) < strchr(mappings + 12, '\n'));
+    ck_assert_ptr_nonnull(strstr(mappings, "libc.so"));
+    free(text);
+}
+END_TEST
+
+/* Every location's address lies in the bounds of its mapping. */
+START_TEST(locations_in_mappings)
+{
+    make_sites();
+    about.compress = false;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    char *text = raw_text();
+    struct {
+        unsigned long from, to;
+    } of[16] = {0};
+    char *mappings = strstr(text, "Mappings\n") + 9;
+    for (char *p = mappings; *p; p = strchr(p, '\n') + 1) {
+        unsigned id;
+        unsigned long from, to;
+        if (sscanf(p, "%u: 0x%lx/0x%lx", &id, &from, &to) != 3) break;
+        ck_assert_uint_lt(id, 16);
+        of[id].from = from;
+        of[id].to = to;
+    }
+    unsigned seen = 0;
+    for (char *p = strstr(text, "Locations\n") + 10; p < mappings; p = strchr(p, '\n') + 1) {
+        unsigned id, mapping;
+        unsigned long address;
+        if (sscanf(p, " %u: 0x%lx M=%u", &id, &address, &mapping) != 3) break;
+        ck_assert_uint_ge(address, of[mapping].from);
+        ck_assert_uint_lt(address, of[mapping].to);
+        seen++;
+    }
+    ck_assert_uint_gt(seen, 4);
+    free(text);
+}
+END_TEST
+
+static json_t *comment(void)
+{
+    char *text = output_of("gzip -dcf %s | strings -n 20 -w -e S | grep -A3 -a 'gleaner:{'");
+    char *at = strstr(text, "gleaner:{");
+    ck_assert_ptr_nonnull(at);
+    json_error_t error;
+    json_t *j = json_loads(at + 8, JSON_DISABLE_EOF_CHECK, &error);
+    ck_assert_msg(j != NULL, "%s at %d: %s", error.text, error.position, at);
+    free(text);
+    return j;
+}
+
+static json_int_t number(json_t *j, const char *a, const char *b, const char *c)
+{
+    j = json_object_get(j, a);
+    if (b) j = json_object_get(j, b);
+    if (c) j = json_object_get(j, c);
+    ck_assert_msg(json_is_integer(j), "%s.%s.%s", a, b, c);
+    return json_integer_value(j);
+}
+
+/* The exact figures are valid JSON, whatever the command line holds. */
+START_TEST(json)
+{
+    make_sites();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    json_t *j = comment();
+    ck_assert_int_eq(number(j, "version", NULL, NULL), 1);
+    ck_assert_int_eq(number(j, "pid", NULL, NULL), getpid());
+    ck_assert_str_eq(json_string_value(json_object_get(j, "command")),
+                     "prog \"a\\b\" \xef\xbf\xbd\xc3\xa9\n");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "reason")), "exit");
+    ck_assert_int_eq(number(j, "sample_bytes", NULL, NULL), 524288);
+    ck_assert_ptr_null(json_object_get(j, "lambda"));
+    ck_assert_int_eq(number(j, "totals", "alloc", "bytes"), 65856);
+    ck_assert_int_eq(number(j, "totals", "live", "objects"), 7);
+    ck_assert_int_eq(number(j, "totals", "lost", "bytes"), 0);
+    ck_assert_int_eq(number(j, "totals", "peak", "bytes"), 70000);
+    json_t *peak = json_object_get(json_object_get(json_object_get(j, "totals"), "peak"), "time");
+    ck_assert_double_eq(json_real_value(peak), 1700000000.5);
+    json_t *classes = json_object_get(j, "classes");
+    ck_assert_uint_eq(json_array_size(classes), 2);
+    ck_assert_int_eq(number(json_array_get(classes, 0), "live", "bytes", NULL), 192);
+    ck_assert_int_eq(number(json_array_get(classes, 1), "size", NULL, NULL), 0);
+    ck_assert_int_eq(number(j, "memory", "pools", NULL), 32768);
+    ck_assert_int_gt(number(j, "memory", "rss", NULL), 1000000);
+    ck_assert_int_eq(number(j, "sampler", "dropped_entries", NULL), 3);
+    ck_assert_int_eq(number(j, "collections", "major", NULL), 0);
+    json_decref(j);
+}
+END_TEST
+
+/* Every word sampled: counts of blocks are what was counted, not an estimate. */
+START_TEST(exact)
+{
+    make_sites();
+    interval = 8;
+    sites[0].allocated = (struct site_count){.n = 7 * 6, .blocks = 7};
+    sites[0].live = (struct site_count){.n = 2 * 6, .blocks = 2};
+    site_count = 1;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    char *text = raw_text();
+    long v[4];
+    char *at = strstr(text, "         7        336");
+    ck_assert_msg(at != NULL, "%s", text);
+    ck_assert_int_eq(sscanf(at, "%ld %ld %ld %ld", &v[0], &v[1], &v[2], &v[3]), 4);
+    ck_assert_int_eq(v[2], 2);
+    ck_assert_int_eq(v[3], 96);
+    json_t *j = comment();
+    ck_assert_int_eq(number(j, "lambda", NULL, NULL), 1);
+    json_decref(j);
+    free(text);
+}
+END_TEST
+
+/* Faults: one positive errno, no file left, the old file untouched, the process alive. */
+START_TEST(faults)
+{
+    char other[128], old[16];
+    make_sites();
+    ck_assert_int_eq(profile_write_file("/nonexistent/folder/p", &about), ENOENT);
+    char name[5000];
+    memset(name, 'x', sizeof name);
+    name[4999] = 0;
+    ck_assert_int_eq(profile_write_file(name, &about), ENAMETOOLONG);
+
+    FILE *f = fopen(path, "w");
+    fputs("old", f);
+    fclose(f);
+    struct rlimit before, small = {100, RLIM_INFINITY};
+    getrlimit(RLIMIT_FSIZE, &before);
+    setrlimit(RLIMIT_FSIZE, &small);
+    int error = profile_write_file(path, &about); /* SIGXFSZ would end us */
+    setrlimit(RLIMIT_FSIZE, &before);
+    ck_assert_int_eq(error, EFBIG);
+    ck_assert_uint_eq(entries_in_folder(), 1);
+    f = fopen(path, "r");
+    ck_assert_ptr_nonnull(fgets(old, sizeof old, f));
+    fclose(f);
+    ck_assert_str_eq(old, "old");
+
+    os_fail_mappings(0, 1000);
+    error = profile_write_file(path, &about);
+    os_fail_mappings(0, 0);
+    ck_assert_int_eq(error, ENOMEM);
+    for (unsigned skip = 0; skip < 6; skip++) {
+        os_fail_mappings(skip, 1);
+        error = profile_write_file(path, &about);
+        os_fail_mappings(0, 0);
+        ck_assert_int_eq(error, ENOMEM);
+    }
+    ck_assert_uint_eq(entries_in_folder(), 1);
+
+    /* A link at the target is replaced, not followed. */
+    snprintf(other, sizeof other, "%s/other", folder);
+    unlink(path);
+    ck_assert_int_eq(symlink(other, path), 0);
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    ck_assert_int_eq(access(other, F_OK), -1);
+    ck_assert_uint_eq(entries_in_folder(), 1);
+}
+END_TEST
+
+START_TEST(full_disk)
+{
+    int fd = open("/dev/full", O_WRONLY);
+    ck_assert_int_ge(fd, 0);
+    make_sites();
+    ck_assert_int_eq(profile_write(fd, &about), ENOSPC);
+    about.compress = false;
+    ck_assert_int_eq(profile_write(fd, &about), ENOSPC);
+    close(fd);
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    close(ends[0]);
+    ck_assert_int_eq(profile_write(ends[1], &about), EPIPE); /* SIGPIPE would end us */
+    sigset_t pending;
+    sigpending(&pending);
+    ck_assert(!sigismember(&pending, SIGPIPE));
+}
+END_TEST
+
+/* As the snapshot child does it: a raw clone, no libc set up in the child. */
+START_TEST(raw_clone)
+{
+    make_sites();
+    fflush(NULL);
+    long child = raw_syscall(SYS_clone, CLONE_FILES | CLONE_FS, 0L, 0L, 0L, 0L);
+    if (child == 0) raw_syscall(SYS_exit_group, (long)profile_write_file(path, &about));
+    int status;
+    ck_assert_int_eq(waitpid((pid_t)child, &status, __WALL), child);
+    ck_assert_int_eq(status, 0);
+    char *text = raw_text();
+    ck_assert_ptr_nonnull(strstr(text, "     32768    1572864"));
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("profile");
+    TCase *t = tcase_create("all");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, pprof_reads_it);
+    tcase_add_test(t, locations_in_mappings);
+    tcase_add_test(t, json);
+    tcase_add_test(t, exact);
+    tcase_add_test(t, faults);
+    tcase_add_test(t, full_disk);
+    tcase_add_test(t, raw_clone);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
