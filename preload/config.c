@@ -56,7 +56,10 @@ static bool read_number(const char **at, uint64_t *to)
 
 static bool read_plain(const char *value, uint64_t most, uint64_t *to)
 {
-    return read_number(&value, to) && *value == 0 && *to <= most;
+    uint64_t n;
+    if (!read_number(&value, &n) || *value != 0 || n > most) return false;
+    *to = n;
+    return true;
 }
 
 static bool read_bytes(const char *value, uint64_t *to)
@@ -96,16 +99,14 @@ static bool read_duration(const char *value, uint64_t *to)
         const char *unit;
         uint64_t ns;
     } units[] = {{"ms", SECOND / 1000}, {"s", SECOND}, {"m", 60 * SECOND}, {"h", 3600 * SECOND}};
-    uint64_t n;
+    uint64_t n, scale = 0;
     if (!read_number(&value, &n)) return false;
-    if (*value == 0) { /* only nothing needs no unit */
-        *to = 0;
-        return n == 0;
-    }
     for (unsigned i = 0; i < sizeof units / sizeof *units; i++)
-        if (is(value, units[i].unit))
-            return !__builtin_mul_overflow(n, units[i].ns, to) && *to <= (uint64_t)INT64_MAX;
-    return false;
+        if (is(value, units[i].unit)) scale = units[i].ns;
+    if (scale == 0 && (*value != 0 || n != 0)) return false; /* only nothing needs no unit */
+    if (__builtin_mul_overflow(n, scale, &n) || n > (uint64_t)INT64_MAX) return false;
+    *to = n;
+    return true;
 }
 
 static bool read_yes(const char *value, bool *to)

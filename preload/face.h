@@ -39,9 +39,11 @@ void misuse_found(enum heap_misuse, void *address, void *block, size_t size, uin
 /* on_signal.c: installs the handler of the `signal` key. */
 void on_signal_start(void);
 
-/* Parts that other files of this folder bring: signal 33, the wrapped blocking calls, live dumps.
- */
-OPTIONAL void signal33_start(void);
+/* Parts that other files of this folder bring (signal33.h, process.h, disturb.h, blocking.h,
+ * dump.h). */
+OPTIONAL bool process_start(void);
+OPTIONAL bool signal33_start(void);
+OPTIONAL void disturb_start(void);
 OPTIONAL void blocking_start(void);
 OPTIONAL void dump_start(void);
 

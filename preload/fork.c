@@ -1,17 +1,15 @@
 /* fork.c: the fork handlers, and children that came to be without them.
 
    1. Order.  Ours are registered first: prepare handlers run last to first, so the program's run
-      before ours and may allocate; ours then close the gates in the order sampler, heap, large, and
+      before ours and may allocate; ours then close the gates, the sampler's and then the heap's, and
       parent and child open them the other way round.  No lock that malloc needs is held across a
-      fork: glibc takes the stdio locks after our handlers, while another thread inside getline
-   holds one of them and calls realloc (glibc's tst-malloc-fork-deadlock hangs jemalloc and
-   tcmalloc).
+      fork: glibc takes the stdio locks after our handlers, while another thread inside getline holds
+      one of them and calls realloc (glibc's tst-malloc-fork-deadlock hangs jemalloc and tcmalloc).
    2. A page with MADV_WIPEONFORK (Linux 4.14) reads as zero in a child with memory of its own, and
       as before in one that shares ours: with the process's number that tells vfork from _Fork.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/fork.h"
 #include "heap/heap.h"
-#include "heap/large.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/exit.h"
@@ -33,12 +31,10 @@ static void prepare(void)
 {
     sampler_fork_prepare();
     heap_fork_prepare();
-    large_fork_prepare();
 }
 
 static void parent(void)
 {
-    large_fork_parent();
     heap_fork_parent();
     sampler_fork_parent();
 }
@@ -48,7 +44,6 @@ static void child(void)
     atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
     atomic_fetch_add(&generation, 1);
     if (wiped) atomic_store(wiped, 1);
-    large_fork_child();
     heap_fork_child();
     sampler_fork_child();
     output_forked();

@@ -2,15 +2,10 @@
    hidden and named own_*, which is what this library itself calls and compares with: the exported
    names are aliases, and what the loader binds those to may be another's definition that comes
    first. SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/fast.h"
 #include "heap/heap.h"
 #include "preload/face.h"
 #include "preload/scope.h"
-#if __has_include("heap/fast.h")
-#include "heap/fast.h"
-#else
-#define heap_malloc_fast heap_malloc
-#define heap_free_fast heap_free
-#endif
 
 #include <errno.h>
 #include <malloc.h>
@@ -34,7 +29,7 @@ static ALWAYS_INLINE bool passes_on(void)
 void *own_malloc(size_t size)
 {
     if (passes_on()) return scope_malloc(size);
-    return heap_malloc_fast(size);
+    return heap_malloc_fast(size, HEAP_MALLOC);
 }
 
 void own_free(void *block)

@@ -12,16 +12,11 @@
    3. Where an executable brings its own malloc the operators use that (HAZARDS.md H90): other
       libraries bind `malloc` to it and may free what they got from new.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/print.h"
 #include "preload/face.h"
 #include "preload/scope.h"
-#if __has_include("heap/fast.h")
-#include "heap/fast.h"
-#else
-#define heap_malloc_fast heap_malloc
-#define heap_free_fast heap_free
-#endif
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,7 +76,7 @@ static COLD _Noreturn void nobody_throws(size_t size)
 static ALWAYS_INLINE void *get(size_t size)
 {
     if (unlikely(scope_mode_now != SCOPE_OURS)) return scope_malloc(size);
-    return heap_malloc_fast(size);
+    return heap_malloc_fast(size, HEAP_MALLOC);
 }
 
 static ALWAYS_INLINE void *get_aligned(size_t size, size_t alignment)

@@ -1,8 +1,5 @@
-/* output.h: where profiles go, and writing one.
-
-   A pattern's directives are core(5)'s: %p process, %e executable, %t seconds since 1970, %n number
-   of this profile in its process (from 1), %h host, %% itself.  A relative pattern is relative to
-   the folder that the process started in (daemons change theirs).
+/* output.h: where profiles go, and writing one.  A relative pattern is relative to the folder that the
+   process started in (daemons change theirs).
 
    The first process of a tree writes where the pattern says; every other one adds `.PID` where the
    pattern has no %p.  Who is first: `gleaner run` sets GLEANER_FIRST in the program's environment
@@ -14,20 +11,7 @@
 #define GLEANER_OUTPUT_H
 
 #include "preload/config.h"
-
-/* Facts that a name is made of. */
-struct output_facts {
-    int process;
-    bool first;
-    unsigned number;
-    uint64_t seconds;
-    const char *executable; /* without its folder */
-    const char *host;
-};
-
-/* Expands a pattern; characters of %e and %h that cannot stand in a file name become `_`. Returns
-   the length as snprintf does; `to` is always terminated. */
-size_t output_name(char *to, size_t bytes, const char *pattern, const struct output_facts *facts);
+#include "preload/output-name.h"
 
 /* Prepares the file names of this process. Start-up. */
 void output_start(const struct config *config, char *const *arguments, char *const *environment);

@@ -23,7 +23,7 @@ enum scope_mode {
 };
 
 /* Read by the fast paths; set by scope_find. */
-extern unsigned char scope_mode_now;
+extern __attribute__((visibility("hidden"))) unsigned char scope_mode_now;
 
 /* Looks, if nobody has, and tells.  Needs no symbol look-up, so it works in the first malloc. */
 enum scope_mode scope_find(void);

@@ -86,7 +86,9 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     heap_set_hooks(&hooks);
     if (!getauxval(AT_SECURE)) {
         if (c->signal) on_signal_start();
+        if (process_start) process_start();
         if (signal33_start) signal33_start();
+        if (disturb_start) disturb_start();
         if (blocking_start) blocking_start();
         if (dump_start) dump_start();
     }
