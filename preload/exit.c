@@ -135,6 +135,11 @@ static void at_exit(void *unused)
 extern int __cxa_atexit(void (*)(void *), void *, void *dso);
 extern int __cxa_at_quick_exit(void (*)(void *), void *dso);
 
+void exit_pass_on(void)
+{
+    next_exit = (void (*)(int))scope_next("_exit");
+}
+
 void exit_start(const struct config *config)
 {
     report = config->exit_report;
@@ -142,7 +147,7 @@ void exit_start(const struct config *config)
     follow = config->follow;
     interval = config->interval_ns;
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
-    next_exit = (void (*)(int))scope_next("_exit");
+    exit_pass_on();
     if (!report && !profile) return;
     keep_stderr();
     __cxa_atexit(at_exit, NULL, NULL);

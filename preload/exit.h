@@ -11,6 +11,9 @@
    (the loader's own handler is registered later than this, by the program's start). */
 void exit_start(const struct config *config);
 
+/* The same in a process that passes everything on to a sanitizer: only _exit must find its next. */
+void exit_pass_on(void);
+
 /* After fork, in the child. */
 void exit_forked(void);
 

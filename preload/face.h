@@ -36,15 +36,12 @@ void thread_exit_arm(struct heap_thread_hook *);
 enum heap_misuse;
 void misuse_found(enum heap_misuse, void *address, void *block, size_t size, uint32_t entry);
 
-/* on_signal.c: installs the handler of the `signal` key. */
-void on_signal_start(void);
-
-/* Parts that other files of this folder bring (signal33.h, process.h, disturb.h, blocking.h,
- * dump.h). */
-OPTIONAL bool process_start(void);
-OPTIONAL bool signal33_start(void);
-OPTIONAL void disturb_start(void);
+/* Parts that other files of this folder bring: blocking.h, thread_create.h, follow.h, dump.h,
+   dump_signal.h. */
 OPTIONAL void blocking_start(void);
-OPTIONAL void dump_start(void);
+OPTIONAL void thread_create_start(void);
+OPTIONAL void follow_start(bool follow, const char *library);
+OPTIONAL bool dump_start(void);
+OPTIONAL bool dump_signal_start(int sig, size_t (*path)(char *to, size_t bytes));
 
 #endif

@@ -18,7 +18,7 @@
 
 static char pattern[CONFIG_PATH]; /* absolute where the start folder was known */
 static char command[1024];
-static bool first = true, compress = true;
+static bool first = true;
 static atomic_uint written_count;
 static uint64_t start_time;
 
@@ -125,33 +125,42 @@ bool output_first(void)
 
 /* Writing. */
 
+static const char *host_name(struct utsname *host)
+{
+    return raw_syscall(SYS_uname, host) == 0 ? host->nodename : "unknown";
+}
+
+size_t output_next(char *to, size_t bytes)
+{
+    char exe[CONFIG_PATH];
+    struct utsname host;
+    const struct output_facts facts = {
+        .process = (int)raw_syscall(SYS_getpid, 0),
+        .first = first,
+        .number = atomic_fetch_add(&written_count, 1) + 1,
+        .seconds = os_realtime() / 1000000000u,
+        .executable = base_name(executable(exe, sizeof exe)),
+        .host = host_name(&host),
+    };
+    return output_name(to, bytes, pattern, &facts);
+}
+
 int output_profile(const char *path, const char *reason, int tell, char *written)
 {
     char name[CONFIG_PATH], exe[CONFIG_PATH];
-    struct utsname host;
-    if (raw_syscall(SYS_uname, &host) != 0) strcpy(host.nodename, "unknown");
-    const char *program = executable(exe, sizeof exe);
     int error = 0;
     if (!path) {
-        struct output_facts facts = {
-            .process = (int)raw_syscall(SYS_getpid, 0),
-            .first = first,
-            .number = atomic_fetch_add(&written_count, 1) + 1,
-            .seconds = os_realtime() / 1000000000u,
-            .executable = base_name(program),
-            .host = host.nodename,
-        };
-        if (output_name(name, sizeof name, pattern, &facts) >= sizeof name) error = ENAMETOOLONG;
+        if (output_next(name, sizeof name) >= sizeof name) error = ENAMETOOLONG;
         path = name;
     }
     const struct profile_about about = {
         .pid = (int)raw_syscall(SYS_getpid, 0),
         .parent = (int)raw_syscall(SYS_getppid, 0),
         .command = command,
-        .executable = program,
+        .executable = executable(exe, sizeof exe),
         .start_time = start_time,
         .reason = reason,
-        .compress = compress,
+        .compress = true,
     };
     heap_suspend_sampling();
     if (error == 0) error = profile_write_file(path, &about);

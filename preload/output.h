@@ -22,6 +22,10 @@ void output_forked(void);
 /* Is this the first process of the tree? */
 bool output_first(void);
 
+/* The path of the process's next profile into `to`; returns its length, as snprintf does.  Any
+   thread, also in a signal handler. */
+size_t output_next(char *to, size_t bytes);
+
 /* Writes a profile to `path`, or where the pattern says if that is NULL, and the path to `written`
    (may be NULL; CONFIG_PATH bytes).  `reason` goes into the profile.  0 or a positive errno; a
    failure prints one line to the descriptor `tell` unless that is negative.  Any thread, also in a

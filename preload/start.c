@@ -10,6 +10,7 @@
 #include "preload/scope.h"
 #include "sampler/sampler.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sys/auxv.h>
 
@@ -61,11 +62,27 @@ static void start_sampler(void)
     sampler_start(&options, &hooks);
 }
 
+/* Signal 33, wrapped calls, live dumps, the `signal` key; dumps come last, with everything in place. */
+static void start_others(char *const *environment)
+{
+    const struct config *c = &face_config;
+    if (blocking_start) blocking_start();
+    if (thread_create_start) thread_create_start();
+    if (follow_start) {
+        Dl_info own;
+        if (dladdr(&face_config, &own)) follow_start(c->follow, own.dli_fname);
+    }
+    if (!dump_start || !dump_start()) return;
+    if (c->signal && dump_signal_start && !dump_signal_start(c->signal, output_next))
+        print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
+}
+
 __attribute__((constructor)) static void start(int count, char **arguments, char **environment)
 {
     int before = errno;
     if (scope_find() == SCOPE_SANITIZER) {
         scope_start();
+        exit_pass_on();
         heap_set_hooks(&hooks);
         if (!getauxval(AT_SECURE))
             print_fd(2, "gleaner: the program carries %s: it allocates, Gleaner passes on\n",
@@ -84,13 +101,6 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     if (c->interval_ns) hooks.tick = exit_tick;
     start_sampler();
     heap_set_hooks(&hooks);
-    if (!getauxval(AT_SECURE)) {
-        if (c->signal) on_signal_start();
-        if (process_start) process_start();
-        if (signal33_start) signal33_start();
-        if (disturb_start) disturb_start();
-        if (blocking_start) blocking_start();
-        if (dump_start) dump_start();
-    }
+    if (!getauxval(AT_SECURE)) start_others(environment);
     errno = before;
 }
