@@ -36,9 +36,11 @@ void thread_exit_arm(struct heap_thread_hook *);
 enum heap_misuse;
 void misuse_found(enum heap_misuse, void *address, void *block, size_t size, uint32_t entry);
 
-/* Parts that other files of this folder bring: blocking.h, thread_create.h, follow.h, dump.h,
-   dump_signal.h. */
+/* Parts that other files of this folder bring: blocking.h, exec.h, wait.h, thread_create.h,
+   follow.h, dump.h, dump_signal.h. */
 OPTIONAL void blocking_start(void);
+OPTIONAL void exec_start(void);
+OPTIONAL void wait_start(void);
 OPTIONAL void thread_create_start(void);
 OPTIONAL void follow_start(bool follow, const char *library);
 OPTIONAL bool dump_start(void);

@@ -62,16 +62,22 @@ static void start_sampler(void)
     sampler_start(&options, &hooks);
 }
 
-/* Signal 33, wrapped calls, live dumps, the `signal` key; dumps come last, with everything in place. */
-static void start_others(char *const *environment)
+/* The wrappers look up what they pass on to, also where nothing else of ours works: without that
+   they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
+static void start_wrappers(void)
+{
+    if (blocking_start) blocking_start();
+    if (exec_start) exec_start();
+    if (wait_start) wait_start();
+    if (thread_create_start) thread_create_start();
+}
+
+/* Live dumps and the `signal` key: last, with everything in place. */
+static void start_dumps(void)
 {
     const struct config *c = &face_config;
-    if (blocking_start) blocking_start();
-    if (thread_create_start) thread_create_start();
-    if (follow_start) {
-        Dl_info own;
-        if (dladdr(&face_config, &own)) follow_start(c->follow, own.dli_fname);
-    }
+    Dl_info own;
+    if (follow_start && dladdr(&face_config, &own)) follow_start(c->follow, own.dli_fname);
     if (!dump_start || !dump_start()) return;
     if (c->signal && dump_signal_start && !dump_signal_start(c->signal, output_next))
         print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
@@ -80,6 +86,7 @@ static void start_others(char *const *environment)
 __attribute__((constructor)) static void start(int count, char **arguments, char **environment)
 {
     int before = errno;
+    start_wrappers();
     if (scope_find() == SCOPE_SANITIZER) {
         scope_start();
         exit_pass_on();
@@ -87,6 +94,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
         if (!getauxval(AT_SECURE))
             print_fd(2, "gleaner: the program carries %s: it allocates, Gleaner passes on\n",
                      scope_sanitizer());
+        errno = before;
         return;
     }
     read_config(environment);
@@ -101,6 +109,6 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     if (c->interval_ns) hooks.tick = exit_tick;
     start_sampler();
     heap_set_hooks(&hooks);
-    if (!getauxval(AT_SECURE)) start_others(environment);
+    if (!getauxval(AT_SECURE)) start_dumps();
     errno = before;
 }
