@@ -175,7 +175,9 @@ void *heap_realloc(void *block, size_t size)
         heap_free_fast(block); /* says what is wrong with it */
         return heap_malloc_fast(size, HEAP_REALLOC);
     }
-    if (old > MEDIUM_MAX) return realloc_large(block, old, size);
+    /* A small block of a large alignment is a large block, too. */
+    if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES)
+        return realloc_large(block, old, size);
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
     if (size <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;

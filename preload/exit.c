@@ -1,0 +1,188 @@
+/* exit.c: the profile and the report at the end, see exit.h.
+
+   Ways out: return from main and exit (a handler), quick_exit (another), _exit and _Exit (wrapped:
+   nothing else sees them).  Written once a process; never by a vfork child, whose _exit ends only
+   itself while it borrows the parent's memory.  A fatal signal and a bare system call write
+   nothing. SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/exit.h"
+#include "heap/heap.h"
+#include "heap/os.h"
+#include "heap/print.h"
+#include "heap/syscall.h"
+#include "preload/face.h"
+#include "preload/fork.h"
+#include "preload/output.h"
+#include "preload/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool report, profile, follow;
+static struct {
+    int fd; /* a copy of stderr, only where something will be written: 0 otherwise */
+    dev_t device;
+    ino_t file;
+} own_stderr;
+static uint64_t interval;
+static _Atomic uint64_t next_write; /* os_now_coarse of the next interval's profile */
+static atomic_bool done;
+static void (*next_exit)(int);
+
+/* Programs close their stderr before our handler runs (gnulib's close_stdout does, in every
+   coreutils program), so a copy is kept.  Programs that close all descriptors close it, too: it is
+   used only while it is the file that it was. */
+static void keep_stderr(void)
+{
+    struct stat is;
+    int fd = fcntl(2, F_DUPFD_CLOEXEC, 100);
+    if (fd < 0) return;
+    if (fstat(fd, &is) != 0) return;
+    own_stderr.fd = fd;
+    own_stderr.device = is.st_dev;
+    own_stderr.file = is.st_ino;
+}
+
+static int stderr_now(void)
+{
+    struct stat is;
+    if (own_stderr.fd > 0 && fstat(own_stderr.fd, &is) == 0 && is.st_dev == own_stderr.device &&
+        is.st_ino == own_stderr.file)
+        return own_stderr.fd;
+    return 2;
+}
+
+static void size_text(char *to, size_t bytes, uint64_t n)
+{
+    static const char units[] = "KMGT";
+    if (n < 1024) {
+        print_to(to, bytes, "%lu B", (unsigned long)n);
+        return;
+    }
+    unsigned u = 0;
+    uint64_t tenths = n * 10 / 1024;
+    for (; tenths >= 10240 && units[u + 1]; u++) tenths /= 1024;
+    print_to(to, bytes, "%lu.%lu %ciB", (unsigned long)(tenths / 10), (unsigned long)(tenths % 10),
+             units[u]);
+}
+
+/* Exact totals and the heaviest classes.  Call stacks need symbols, which the command looks up
+   outside of the target: `gleaner run` and `gleaner report` print them. */
+static void print_report(int fd, const char *file)
+{
+    struct heap_stats s;
+    char live[32], peak[32], all[32];
+    heap_stats(&s);
+    size_text(live, sizeof live, s.live_bytes);
+    size_text(peak, sizeof peak, s.peak_bytes);
+    size_text(all, sizeof all, s.allocated_bytes);
+    print_fd(fd,
+             "==%d== Gleaner: %s live in %lu blocks at exit; peak %s; %s allocated in %lu blocks\n",
+             (int)raw_syscall(SYS_getpid, 0), live, (unsigned long)s.live, peak, all,
+             (unsigned long)s.allocated);
+    uint64_t below = UINT64_MAX;
+    for (unsigned line = 0; line < 5; line++) { /* five lines; ties of equal weight show once */
+        const struct heap_class_stats *heaviest = NULL;
+        for (unsigned i = 0; i < HEAP_CLASSES; i++) {
+            const struct heap_class_stats *c = &s.of[i];
+            if (i >= s.classes && i != HEAP_CLASS_LARGE) continue;
+            if (c->live_bytes > 0 && c->live_bytes < below &&
+                (!heaviest || c->live_bytes > heaviest->live_bytes))
+                heaviest = c;
+        }
+        if (!heaviest) break;
+        below = heaviest->live_bytes;
+        size_text(live, sizeof live, below);
+        if (heaviest->size == 0)
+            print_fd(fd, "    %s in %lu large blocks\n", live, (unsigned long)heaviest->live);
+        else
+            print_fd(fd, "    %s in %lu blocks of up to %zu bytes\n", live,
+                     (unsigned long)heaviest->live, heaviest->size);
+    }
+    if (file) print_fd(fd, "    by call stack: gleaner report %s\n", file);
+}
+
+static void process_ends(void)
+{
+    if (!report && !profile) return;
+    switch (fork_here()) {
+    case FORK_VFORK:
+        return;
+    case FORK_RAW:
+        fork_catch_up();
+        break;
+    case FORK_SAME:
+        break;
+    }
+    if (!follow && !output_first()) return;
+    if (atomic_exchange(&done, true)) return;
+    int before = errno;
+    char file[CONFIG_PATH];
+    int fd = stderr_now(), error = profile ? output_profile(NULL, "exit", fd, file) : 0;
+    if (report) print_report(fd, profile && error == 0 ? file : NULL);
+    errno = before;
+}
+
+static void at_exit(void *unused)
+{
+    process_ends();
+}
+
+/* Of the C++ ABI and glibc; `dso` NULL keeps the handler from running when a library is finalised.
+ */
+extern int __cxa_atexit(void (*)(void *), void *, void *dso);
+extern int __cxa_at_quick_exit(void (*)(void *), void *dso);
+
+void exit_pass_on(void)
+{
+    next_exit = (void (*)(int))scope_next("_exit");
+}
+
+void exit_start(const struct config *config)
+{
+    report = config->exit_report;
+    profile = config->exit_profile;
+    follow = config->follow;
+    interval = config->interval_ns;
+    if (interval) atomic_store(&next_write, os_now_coarse() + interval);
+    exit_pass_on();
+    if (!report && !profile) return;
+    keep_stderr();
+    __cxa_atexit(at_exit, NULL, NULL);
+    __cxa_at_quick_exit(at_exit, NULL);
+}
+
+void exit_forked(void)
+{
+    atomic_store(&done, false);
+    if (interval) atomic_store(&next_write, os_now_coarse() + interval);
+}
+
+void exit_tick(struct heap_thread_hook *unused, uint64_t now)
+{
+    uint64_t due = atomic_load_explicit(&next_write, memory_order_relaxed);
+    if (likely(due == 0 || now < due)) return;
+    if (!atomic_compare_exchange_strong(&next_write, &due, now + interval)) return;
+    if (fork_here() != FORK_SAME || (!follow && !output_first())) return;
+    int before = errno;
+    output_profile(NULL, "interval", 2, NULL);
+    errno = before;
+}
+
+static _Noreturn void leave(int status)
+{
+    process_ends();
+    if (next_exit) next_exit(status);
+    for (;;) raw_syscall(SYS_exit_group, status);
+}
+
+EXPORT _Noreturn void _exit(int status)
+{
+    leave(status);
+}
+EXPORT _Noreturn void _Exit(int status)
+{
+    leave(status);
+}

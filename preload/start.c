@@ -1,0 +1,114 @@
+/* start.c: the library's constructor.  `-z initfirst` runs it before the constructors of all other
+   libraries; malloc before that works, unsampled and with defaults.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/heap.h"
+#include "heap/print.h"
+#include "preload/exit.h"
+#include "preload/face.h"
+#include "preload/fork.h"
+#include "preload/output.h"
+#include "preload/scope.h"
+#include "sampler/sampler.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/auxv.h>
+
+#ifndef GLEANER_CONF_FILE
+#define GLEANER_CONF_FILE "/etc/gleaner.conf"
+#endif
+
+struct config face_config = {.abort = true};
+
+static struct heap_hooks hooks = {
+    .foreign_free = scope_foreign_free,
+    .foreign_realloc = scope_foreign_realloc,
+    .foreign_size = scope_foreign_size,
+    .misuse = misuse_found,
+    .thread_started = thread_exit_arm,
+};
+
+static void say(const char *line)
+{
+    print_fd(2, "%s\n", line);
+}
+
+static void read_config(char *const *environment)
+{
+    config_default(&face_config);
+    if (getauxval(AT_SECURE)) { /* allocate, and nothing else */
+        face_config.sample_bytes = 0;
+        return;
+    }
+    config_read_file(&face_config, GLEANER_CONF_FILE, say);
+    const char *text = config_environment(environment, "GLEANER_CONF");
+    if (text) config_parse(&face_config, text, __builtin_strlen(text), "GLEANER_CONF", say);
+}
+
+static void start_sampler(void)
+{
+    const struct config *c = &face_config;
+    if (c->sample_bytes == 0 && !c->sample_all) return;
+    if (!c->follow && !output_first()) return;
+    const struct sampler_options options = {
+        .interval = c->sample_bytes,
+        .all = c->sample_all,
+        .depth = c->depth,
+        .unwinder = c->frame_pointers ? SAMPLER_FRAME_POINTERS : SAMPLER_LIBUNWIND,
+        .fixed_seed = c->fixed_seed,
+        .seed = c->seed,
+        .warn = say,
+    };
+    sampler_start(&options, &hooks);
+}
+
+/* The wrappers look up what they pass on to, also where nothing else of ours works: without that
+   they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
+static void start_wrappers(void)
+{
+    if (blocking_start) blocking_start();
+    if (exec_start) exec_start();
+    if (wait_start) wait_start();
+    if (thread_create_start) thread_create_start();
+}
+
+/* Live dumps and the `signal` key: last, with everything in place. */
+static void start_dumps(void)
+{
+    const struct config *c = &face_config;
+    Dl_info own;
+    if (follow_start && dladdr(&face_config, &own)) follow_start(c->follow, own.dli_fname);
+    if (!dump_start || !dump_start()) return;
+    if (c->signal && dump_signal_start && !dump_signal_start(c->signal, output_next))
+        print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
+}
+
+__attribute__((constructor)) static void start(int count, char **arguments, char **environment)
+{
+    int before = errno;
+    start_wrappers();
+    if (scope_find() == SCOPE_SANITIZER) {
+        scope_start();
+        exit_pass_on();
+        heap_set_hooks(&hooks);
+        if (!getauxval(AT_SECURE))
+            print_fd(2, "gleaner: the program carries %s: it allocates, Gleaner passes on\n",
+                     scope_sanitizer());
+        errno = before;
+        return;
+    }
+    read_config(environment);
+    const struct config *c = &face_config;
+    const struct heap_options options = {.verify = c->verify, .decay_ns = 10000000000ull};
+    heap_start(&options);
+    thread_exit_start();
+    scope_start();
+    output_start(c, arguments, environment);
+    fork_start();
+    exit_start(c);
+    if (c->interval_ns) hooks.tick = exit_tick;
+    start_sampler();
+    heap_set_hooks(&hooks);
+    if (!getauxval(AT_SECURE)) start_dumps();
+    errno = before;
+}

@@ -1,0 +1,37 @@
+/* thread_exit.c: sets a thread's heap aside when the thread ends.
+
+   By a thread-specific key, as every allocator does; its destructor runs among those of the
+   program, which allocate and free.  So it puts itself back until the next to last of the rounds
+   that POSIX promises, and once more if a heap was made after that.  What comes later still (the C
+   library's own clean-up) frees only, which needs no heap. SPDX-License-Identifier:
+   LGPL-2.1-or-later */
+#include "heap/heap.h"
+#include "preload/face.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+
+static pthread_key_t key;
+static bool key_taken;
+static THREAD_LOCAL unsigned char rounds;
+
+static void thread_ends(void *unused)
+{
+    if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1)
+        pthread_setspecific(key, &rounds);
+    else
+        heap_thread_exit();
+}
+
+void thread_exit_start(void)
+{
+    key_taken = pthread_key_create(&key, thread_ends) == 0;
+}
+
+void thread_exit_arm(struct heap_thread_hook *unused)
+{
+    int before = errno;
+    if (key_taken) pthread_setspecific(key, &rounds);
+    errno = before;
+}

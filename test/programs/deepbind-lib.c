@@ -1,0 +1,19 @@
+/* deepbind-lib.c: the library of deepbind.c.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <stdlib.h>
+#include <string.h>
+
+char *library_make(size_t n);
+void library_drop(void *p);
+
+char *library_make(size_t n)
+{
+    char *p = malloc(n);
+    memset(p, 7, n);
+    return p;
+}
+
+void library_drop(void *p)
+{
+    free(p);
+}
