@@ -38,9 +38,13 @@ static void expect(const char *what, long got, long want, int e, int64_t began, 
     if (passed > (int64_t)ms * 1000000 + 3000000000) FAIL("%s was seconds too late", what);
 }
 
-#define TIMED(call, want, e)                                                                       \
+#define TIMED(call, want, e) TIMED_FROM((void)0, call, want, e)
+
+/* The same, where `helper` starts a thread whose own wait ends the call's. */
+#define TIMED_FROM(helper, call, want, e)                                                          \
     do {                                                                                           \
         int64_t began_ = now_ns();                                                                 \
+        helper;                                                                                    \
         errno = 0;                                                                                 \
         long r_ = (call);                                                                          \
         expect(#call, r_, want, e, began_, MS);                                                    \
@@ -127,17 +131,14 @@ static void signal_waits_without_end(void)
     sigset_t usr2, none;
     sigemptyset(&usr2);
     sigaddset(&usr2, SIGUSR2);
-    in_a_while(&self, &t);
-    TIMED(sigwaitinfo(&usr2, NULL), SIGUSR2, 0);
+    TIMED_FROM(in_a_while(&self, &t), sigwaitinfo(&usr2, NULL), SIGUSR2, 0);
     pthread_join(t, NULL);
     sigfillset(&none);
     sigdelset(&none, SIGUSR2);
-    in_a_while(&self, &t);
-    TIMED(sigsuspend(&none), -1, EINTR);
+    TIMED_FROM(in_a_while(&self, &t), sigsuspend(&none), -1, EINTR);
     pthread_join(t, NULL);
     pthread_sigmask(SIG_UNBLOCK, &usr2, NULL);
-    in_a_while(&self, &t);
-    TIMED(pause(), -1, EINTR);
+    TIMED_FROM(in_a_while(&self, &t), pause(), -1, EINTR);
     pthread_join(t, NULL);
 }
 
@@ -168,8 +169,7 @@ static void system_v(void)
     struct sembuf down = {0, -1, 0};
     TIMED(semtimedop(id, &down, 1, &wait_ts), -1, EAGAIN);
     pthread_t t;
-    CHECK(pthread_create(&t, NULL, post_later, &id) == 0);
-    TIMED(semop(id, &down, 1), 0, 0);
+    TIMED_FROM(CHECK(pthread_create(&t, NULL, post_later, &id) == 0), semop(id, &down, 1), 0, 0);
     pthread_join(t, NULL);
     semctl(id, 0, IPC_RMID);
 }
@@ -193,8 +193,7 @@ static void queues(void)
     CHECK(id >= 0);
     pthread_t t;
     struct message m;
-    CHECK(pthread_create(&t, NULL, send_later, &id) == 0);
-    TIMED(msgrcv(id, &m, 4, 0, 0), 4, 0);
+    TIMED_FROM(CHECK(pthread_create(&t, NULL, send_later, &id) == 0), msgrcv(id, &m, 4, 0, 0), 4, 0);
     pthread_join(t, NULL);
     msgctl(id, IPC_RMID, NULL);
 }
