@@ -43,13 +43,12 @@ void exec_start(void)
 }
 
 struct exec {
-    bool borrowed; /* in a vfork child */
+    bool gate; /* taken by this call */
 };
 
 static struct exec begin(void)
 {
-    struct exec e = {.borrowed = process_is_borrowed()};
-    if (!e.borrowed) stop_gate_take();
+    struct exec e = {.gate = !process_is_borrowed() && stop_gate_take()};
     signal33_exec_begin();
     return e;
 }
@@ -58,12 +57,12 @@ static void failed(struct exec e)
 {
     int error = errno;
     signal33_exec_failed();
-    if (!e.borrowed) stop_gate_leave();
+    if (e.gate) stop_gate_leave();
     errno = error;
 }
 
 /* The environment for the new program; on the caller's stack, or mapped where it is long. */
-#define ON_STACK_MAX (16 * KIB)
+#define ON_STACK_MAX (32 * KIB)
 #define EDITED(environment, edited, room)                                                          \
     char *const *edited = (environment);                                                           \
     size_t room = follow_room(edited);                                                             \

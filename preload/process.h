@@ -19,6 +19,8 @@ struct process {
     _Atomic uint64_t request;  /* a request (dump.h) that came while the gate was taken */
     _Atomic uint32_t in_exec;  /* a thread has made the process ignore 33 to call exec */
     _Atomic uint32_t snapshot; /* pid of the snapshot child that nobody has reaped */
+    _Atomic uint32_t latest;   /* pid of the latest one, reaped or not */
+    _Atomic uint32_t taken;    /* pid of one that a wait of the program has reaped, unknown to it yet */
 };
 
 /* Prepares the page; idempotent, from start-up.  False if the system gives no memory. */

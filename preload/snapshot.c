@@ -90,7 +90,34 @@ void snapshot_reap(void)
     uint32_t pid = atomic_load(&process->snapshot);
     if (pid == 0) return;
     long r = raw_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL);
-    if (r != 0) atomic_compare_exchange_strong(&process->snapshot, &pid, 0);
+    if (r == 0) return;
+    uint32_t expected = pid;
+    /* Where it is gone, a wait of the program has it, and must find that out (wait.c). */
+    if (r < 0) atomic_store(&process->taken, pid);
+    if (!atomic_compare_exchange_strong(&process->snapshot, &expected, 0) && r < 0) {
+        expected = pid;
+        atomic_compare_exchange_strong(&process->taken, &expected, 0);
+    }
+}
+
+bool snapshot_was_taken(uint32_t pid)
+{
+    uint32_t a = pid, b = pid;
+    return pid != 0 && (atomic_compare_exchange_strong(&process->snapshot, &a, 0) ||
+                        atomic_compare_exchange_strong(&process->taken, &b, 0));
+}
+
+bool snapshot_is_shown(uint32_t pid)
+{
+    if (pid == 0 || pid != atomic_load(&process->latest)) return false;
+    if (pid == atomic_load(&process->snapshot)) {
+        snapshot_reap();
+        return true;
+    }
+    /* Reaped since?  Or a child of the program that got the same pid later? */
+    siginfo_t info;
+    return raw_syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL) ==
+           -ECHILD;
 }
 
 long snapshot_take(void (*work)(void *), void *argument, unsigned seconds)
@@ -102,6 +129,9 @@ long snapshot_take(void (*work)(void *), void *argument, unsigned seconds)
     job.parent = (uint32_t)raw_syscall(SYS_getpid, 0);
     job.alarms = seconds * (1000 / ALARM_MS);
     long pid = raw_clone(CLONE_FILES | CLONE_UNTRACED, stack + STACK_BYTES, child, NULL);
-    if (pid > 0) atomic_store(&process->snapshot, (uint32_t)pid);
+    if (pid > 0) {
+        atomic_store(&process->latest, (uint32_t)pid);
+        atomic_store(&process->snapshot, (uint32_t)pid);
+    }
     return pid;
 }

@@ -26,4 +26,10 @@ long snapshot_take(void (*work)(void *argument), void *argument, unsigned second
 /* Reaps the child if it has ended; does not wait.  Any thread; async-signal-safe. */
 void snapshot_reap(void);
 
+/* A wait of the program has reaped `pid`: was it our child? */
+bool snapshot_was_taken(uint32_t pid);
+
+/* A wait of the program with WNOWAIT shows `pid`: is it our child, or was it just now?  Reaps it then. */
+bool snapshot_is_shown(uint32_t pid);
+
 #endif

@@ -80,15 +80,17 @@ bool stop_start(void)
     return helper_stack != NULL;
 }
 
-void stop_gate_take(void)
+bool stop_gate_take(void)
 {
     uint32_t self = own_tid(), holder = 0;
     while (!atomic_compare_exchange_strong(&process->gate, &holder, self)) {
+        if (holder == self) return false;
         atomic_fetch_add(&process->waiting, 1);
         futex_sleep(&process->gate, holder, 0);
         atomic_fetch_sub(&process->waiting, 1);
         holder = 0;
     }
+    return true;
 }
 
 bool stop_gate_try(void)

@@ -32,10 +32,11 @@ struct stop_job {
    before another thread exists.  False if the system gives no memory: never stop then. */
 bool stop_start(void);
 
-/* The gate: at most one thread of the process stops the world, dumps, or is in exec.  `take` waits and must
-   not be called by a thread that may hold it; `try` does not wait, and is for signal handlers.
-   `leave` runs a request that came meanwhile (dump.h).  Never in a vfork child. */
-void stop_gate_take(void);
+/* The gate: at most one thread of the process stops the world, dumps, or is in exec.  `take` waits; it
+   returns false, and takes nothing, if the calling thread holds it already (exec in a handler that
+   interrupted exec).  `try` does not wait, and is for signal handlers.  `leave` runs a request that came
+   meanwhile (dump.h).  Never in a vfork child. */
+bool stop_gate_take(void);
 bool stop_gate_try(void);
 void stop_gate_leave(void);
 

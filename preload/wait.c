@@ -7,7 +7,7 @@
 #include "preload/wait.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
-#include "preload/process.h"
+#include "preload/snapshot.h"
 
 #include <string.h>
 #include <sys/resource.h>
@@ -24,17 +24,8 @@ void wait_start(void)
     real_waitid = blocking_real("waitid");
 }
 
-/* Was it our child?  Then nobody needs to reap it any more. */
-static bool was_snapshot(long pid)
-{
-    uint32_t child = (uint32_t)pid;
-    return pid > 0 && atomic_compare_exchange_strong(&process->snapshot, &child, 0);
-}
-
-static bool may_see_snapshot(int options)
-{
-    return unlikely(options & (__WALL | __WCLONE)) && atomic_load(&process->snapshot) != 0;
-}
+/* Could it see a snapshot child, now or while it waits? */
+static bool may_see_snapshot(int options) { return unlikely(options & (__WALL | __WCLONE)); }
 
 static pid_t call_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
@@ -50,7 +41,7 @@ static pid_t do_wait4(pid_t pid, int *status, int options, struct rusage *usage)
     struct rusage u;
     pid_t r;
     do r = call_wait4(pid, &s, options, usage ? &u : NULL);
-    while (was_snapshot(r));
+    while (r > 0 && snapshot_was_taken((uint32_t)r));
     if (r > 0 && status) *status = s;
     if (r >= 0 && usage) *usage = u;
     return r;
@@ -86,12 +77,9 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
         siginfo_t found;
         memset(&found, 0, sizeof found);
         int r = call_waitid(type, id, &found, options);
-        if (r == 0 && found.si_pid > 0 &&
-            (uint32_t)found.si_pid == atomic_load(&process->snapshot)) {
-            /* With WNOWAIT it is still there: reap it, or we meet it again. */
-            if (options & WNOWAIT) raw_syscall(SYS_wait4, found.si_pid, NULL, __WALL, NULL);
-            was_snapshot(found.si_pid);
-            continue;
+        if (r == 0 && found.si_pid > 0) {
+            uint32_t pid = (uint32_t)found.si_pid;
+            if (options & WNOWAIT ? snapshot_is_shown(pid) : snapshot_was_taken(pid)) continue;
         }
         if (r == 0 && info) *info = found;
         return r;

@@ -2,7 +2,6 @@
    signal mask, while it is stopped and asked for profiles: no signal 33 may be left for the new image (H82), and
    the mask must not keep it from us (H83).
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#define _GNU_SOURCE
 #include "program.h"
 
 #include <fcntl.h>
@@ -12,6 +11,7 @@ extern char **environ;
 static void *idle(void *unused)
 {
     for (;;) usleep(300);
+    return NULL;
 }
 
 static char count[16];
@@ -32,6 +32,7 @@ static void *again(void *unused)
     case 6: execveat(AT_FDCWD, self, argv, environ, 0); break;
     }
     FAIL("exec failed: errno %d", errno);
+    return NULL;
 }
 
 int main(int argc, char **argv)

@@ -12,6 +12,7 @@ static void *worker_that_exits(void *unused)
 static void *idle(void *unused)
 {
     for (;;) usleep(1000);
+    return NULL;
 }
 
 static void leave(int sig) { _exit(0); }

@@ -35,16 +35,30 @@ int profile_write_file(const char *path, const struct profile_about *about)
     return fd < 0 ? (int)-fd : profile_write((int)fd, about);
 }
 
+static char output[256];
+
 static size_t signal_path(char *to, size_t bytes)
 {
-    const char *p = getenv("STOP_OUTPUT");
-    if (!p || strlen(p) >= bytes) return 0;
-    return strlen(strcpy(to, p));
+    size_t n = strlen(output);
+    if (n >= bytes) return 0;
+    memcpy(to, output, n + 1);
+    return n;
 }
 
-__attribute__((constructor)) static void start(void)
+/* Not getenv: with -z initfirst we run before libc's own constructor, which sets environ. */
+static const char *variable(char **envp, const char *name)
 {
-    const char *hold = getenv("STOP_HOLD_MS"), *follow = getenv("STOP_FOLLOW");
+    size_t n = strlen(name);
+    for (; *envp; envp++) {
+        if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=') return *envp + n + 1;
+    }
+    return NULL;
+}
+
+__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
+{
+    const char *hold = variable(envp, "STOP_HOLD_MS"), *follow = variable(envp, "STOP_FOLLOW");
+    const char *to = variable(envp, "STOP_OUTPUT");
     hold_ms = hold ? atol(hold) : 0;
     follow_start(!follow || strcmp(follow, "no") != 0, "libgleaner-stop.so");
     blocking_start();
@@ -52,7 +66,10 @@ __attribute__((constructor)) static void start(void)
     wait_start();
     thread_create_start();
     if (!dump_start()) abort();
-    if (getenv("STOP_OUTPUT")) dump_signal_start(12, signal_path);
+    if (to && strlen(to) < sizeof output) {
+        memcpy(output, to, strlen(to) + 1);
+        if (!dump_signal_start(12 /* SIGUSR2 */, signal_path)) abort();
+    }
 }
 
 /* For the programs: one stop of the world that lasts `hold_us`.  2: complete, 1: incomplete, 0: refused. */

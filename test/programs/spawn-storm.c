@@ -79,7 +79,7 @@ static void *threads(void *unused)
     while (!atomic_load(&end)) {
         pthread_t t[4];
         void *r;
-        for (int i = 0; i < 4; i++) CHECK(pthread_create(&t[i], NULL, nothing, &t[i]) == 0);
+        for (int i = 0; i < 4; i++) CHECK(pthread_create(&t[i], NULL, nothing, t + i) == 0);
         for (int i = 0; i < 4; i++) CHECK(pthread_join(t[i], &r) == 0 && r == &t[i]);
     }
     return NULL;

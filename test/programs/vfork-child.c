@@ -12,6 +12,7 @@ static void childs_ran(int sig) { childs++; }
 static void *idle(void *unused)
 {
     for (;;) usleep(1000);
+    return NULL;
 }
 
 int main(void)
