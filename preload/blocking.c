@@ -1,0 +1,63 @@
+/* blocking.c: was it our signal that made a call return early?
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/blocking.h"
+#include "heap/syscall.h"
+
+#include <dlfcn.h>
+
+bool blocking_was_ours(struct undisturbed *since)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    uint32_t handlers = handlers_ran;
+    uint32_t tickets = atomic_load(&stop_tickets);
+    struct thread_record *r = thread_find((uint32_t)raw_syscall(SYS_gettid, 0));
+    if (!r || (int32_t)(atomic_load(&r->ticket) - since->tickets) <= 0) return false;
+    if (handlers != since->handlers) return false;
+    since->tickets = tickets;
+    return true;
+}
+
+int64_t blocking_now(clockid_t clock)
+{
+    struct timespec ts;
+    int e = errno;
+    clock_gettime(clock, &ts);
+    errno = e;
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+struct timespec blocking_rest(const struct timespec *timeout, int64_t began)
+{
+    int64_t passed = blocking_now(CLOCK_MONOTONIC) - began;
+    struct timespec rest = {timeout->tv_sec - passed / 1000000000,
+                            timeout->tv_nsec - passed % 1000000000};
+    if (rest.tv_nsec < 0) {
+        rest.tv_nsec += 1000000000;
+        rest.tv_sec--;
+    }
+    if (rest.tv_sec < 0) rest = (struct timespec){0, 0};
+    return rest;
+}
+
+int blocking_rest_ms(int timeout_ms, int64_t began)
+{
+    int64_t passed = blocking_now(CLOCK_MONOTONIC) - began;
+    int64_t rest = ((int64_t)timeout_ms * 1000000 - passed + 999999) / 1000000;
+    return rest > 0 ? (int)rest : 0;
+}
+
+void *blocking_real(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+void blocking_start(void)
+{
+    handlers_start();
+    blocking_time_start();
+    blocking_poll_start();
+    blocking_signal_start();
+    blocking_sem_start();
+    blocking_write_start();
+    blocking_send_start();
+    blocking_recv_start();
+    blocking_connect_start();
+    blocking_syscall_start();
+}

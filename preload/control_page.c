@@ -1,0 +1,34 @@
+/* control_page.c: a page with a name.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/control_page.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1u
+#endif
+
+bool control_page_start(void)
+{
+    long fd = raw_syscall(SYS_memfd_create, CONTROL_PAGE_NAME, MFD_CLOEXEC);
+    if (fd >= 0) {
+        raw_syscall(SYS_ftruncate, fd, OS_PAGE);
+        long p = raw_syscall(SYS_mmap, 0, OS_PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+        raw_syscall(SYS_close, fd);
+        if ((unsigned long)p < -4095UL) return true;
+    }
+    void *p = os_map(OS_PAGE);
+    if (!p) return false;
+    if (raw_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, OS_PAGE, CONTROL_PAGE_NAME)) {
+        os_unmap(p, OS_PAGE);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,155 @@
+/* disturb.c: which blocked system calls a signal of ours must not reach.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/disturb.h"
+#include "heap/syscall.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct range {
+    uintptr_t from, to;
+};
+
+static struct range libc_text, own_text, libc_syscall;
+
+static bool within(struct range r, uint64_t p) { return p >= r.from && p < r.to; }
+
+/* Stores the executable segments of the object that holds the address `of`. */
+struct search {
+    uintptr_t of;
+    struct range text;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *s = data;
+    struct range text = {UINTPTR_MAX, 0};
+    bool holds = false;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD) continue;
+        struct range r = {info->dlpi_addr + p->p_vaddr, info->dlpi_addr + p->p_vaddr + p->p_memsz};
+        if (within(r, s->of)) holds = true;
+        if (!(p->p_flags & PF_X)) continue;
+        if (r.from < text.from) text.from = r.from;
+        if (r.to > text.to) text.to = r.to;
+    }
+    if (holds && text.to) s->text = text;
+    return holds;
+}
+
+static struct range text_around(uintptr_t address)
+{
+    struct search s = {address, {0, 0}};
+    dl_iterate_phdr(look, &s);
+    return s.text;
+}
+
+void disturb_start(void)
+{
+    own_text = text_around((uintptr_t)disturb_start);
+    uintptr_t in_libc = (uintptr_t)dlsym(RTLD_NEXT, "syscall");
+    if (!in_libc) return;
+    libc_text = text_around(in_libc);
+    libc_syscall = (struct range){in_libc, in_libc + 64}; /* 40 bytes in glibc 2.36 */
+}
+
+/* Waits, none of which SA_RESTART restarts.  (signal(7), and tried.) */
+static bool is_wait(long nr)
+{
+    switch (nr) {
+#ifdef SYS_poll
+    case SYS_poll:
+    case SYS_select:
+    case SYS_epoll_wait:
+    case SYS_pause:
+#endif
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait:
+#ifdef SYS_epoll_pwait2
+    case SYS_epoll_pwait2:
+#endif
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+    case SYS_io_getevents:
+#ifdef SYS_io_pgetevents
+    case SYS_io_pgetevents:
+#endif
+#ifdef SYS_io_uring_enter
+    case SYS_io_uring_enter:
+#endif
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Transfers, of which a part may be returned. */
+static bool is_transfer(long nr)
+{
+    switch (nr) {
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_vmsplice:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Does the stack above `sp` hold a return address of ours?  libc's frames below a wrapper are well under a
+   KiB.  Read by a system call, since the stack may vanish meanwhile. */
+static bool in_wrapper(uint64_t sp)
+{
+    uintptr_t words[128];
+    struct iovec to = {words, sizeof words};
+    struct iovec from = {(void *)(uintptr_t)sp, sizeof words};
+    size_t to_page_end = 4096 - (sp & 4095); /* a shorter read beats none at the stack's end */
+    long pid = raw_syscall(SYS_getpid, 0);
+    long n = raw_syscall(SYS_process_vm_readv, pid, &to, 1, &from, 1, 0);
+    if (n < 0 && to_page_end < sizeof words) {
+        from.iov_len = to_page_end;
+        n = raw_syscall(SYS_process_vm_readv, pid, &to, 1, &from, 1, 0);
+    }
+    for (long i = 0; i < n / (long)sizeof words[0]; i++) {
+        if (within(own_text, words[i])) return true;
+    }
+    return false;
+}
+
+bool disturb_would_show(const struct task_call *call)
+{
+    if (call->number < 0 || !libc_text.to) return false;
+    bool in_libc = within(libc_text, call->pc) && !within(libc_syscall, call->pc);
+    if (call->number == SYS_futex) {
+        /* libc goes back to sleep by itself; sem_timedwait is wrapped.  Without a timeout the kernel
+           restarts. */
+        return !in_libc && !within(own_text, call->pc) && call->arguments[3] != 0 &&
+               !in_wrapper(call->sp);
+    }
+    if (is_transfer(call->number)) {
+        return !in_libc && !in_wrapper(call->sp); /* in libc: stdio, which writes the rest itself */
+    }
+    /* Our own syscall() (blocking_syscall.c) hides waits, not transfers. */
+    return is_wait(call->number) && !within(own_text, call->pc) && !in_wrapper(call->sp);
+}

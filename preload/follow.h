@@ -1,0 +1,22 @@
+/* follow.h: the environment of a program that is about to be started, with our library taken out of
+   LD_PRELOAD where the configuration says `follow:no`.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_FOLLOW_H
+#define GLEANER_FOLLOW_H
+
+#include "heap/base.h"
+
+/* Sets whether children are followed (the key `follow`; the default is yes) and the library's own path
+   as it stands in LD_PRELOAD, from start-up; an entry whose last part is that of `library` is taken out. */
+void follow_start(bool follow, const char *library);
+
+bool follow_children(void);
+
+/* How much room follow_edit needs, in bytes; 0 if the environment can be used as it is. */
+size_t follow_room(char *const *environment);
+
+/* Builds the edited environment in `room` (that many bytes, aligned for a pointer) and returns it.  Touches
+   nothing else: callable in a vfork child. */
+char **follow_edit(char *const *environment, void *room);
+
+#endif

@@ -1,0 +1,137 @@
+/* snapshot.c: the snapshot child.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/snapshot.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+#include "preload/process.h"
+#include "preload/raw_clone.h"
+#include "preload/signal33.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2u
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+#define STACK_BYTES (512 * KIB)
+#define ALARM_MS 100
+
+static char *stack;
+
+/* Written before the clone, read by the child in its copy. */
+static struct {
+    void (*work)(void *);
+    void *argument;
+    uint32_t parent;
+    unsigned alarms; /* left */
+} job;
+
+bool snapshot_start(void)
+{
+    if (!stack) stack = os_map(STACK_BYTES);
+    return stack != NULL;
+}
+
+static void on_alarm(int sig, void *info, void *context)
+{
+    if ((uint32_t)raw_syscall(SYS_getppid, 0) != job.parent || job.alarms-- == 0) {
+        raw_syscall(SYS_exit_group, 1);
+    }
+}
+
+/* Before Linux 5.9: one by one, in a table that is ours by then. */
+static void close_all_slowly(void)
+{
+    if (raw_syscall(SYS_unshare, CLONE_FILES) != 0) return;
+    struct {
+        uint64_t soft, hard;
+    } limit = {1024, 0};
+    raw_syscall(SYS_prlimit64, 0, 7 /* RLIMIT_NOFILE */, NULL, &limit);
+    if (limit.soft > 65536) limit.soft = 65536;
+    for (uint64_t fd = 0; fd < limit.soft; fd++) raw_syscall(SYS_close, fd);
+}
+
+static void be_humble(void)
+{
+    struct sched_param p = {0};
+    raw_syscall(SYS_sched_setscheduler, 0, SCHED_IDLE, &p);
+    long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY, 0);
+    if (fd >= 0) {
+        raw_syscall(SYS_write, fd, "1000", 4);
+        raw_syscall(SYS_close, fd);
+    }
+}
+
+static void child(void *unused)
+{
+    raw_syscall(SYS_prctl, PR_SET_NAME, "gleaner-snap", 0, 0, 0);
+    if (raw_syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE) != 0) close_all_slowly();
+    uint64_t just_alarm = (uint64_t)1 << (SIGALRM - 1);
+    signal33_raw_install(SIGALRM, on_alarm);
+    struct itimerval every = {{0, ALARM_MS * 1000}, {0, ALARM_MS * 1000}};
+    raw_syscall(SYS_setitimer, ITIMER_REAL, &every, NULL);
+    raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &just_alarm, NULL, 8);
+    be_humble();
+    job.work(job.argument);
+    raw_syscall(SYS_exit_group, 0);
+}
+
+void snapshot_reap(void)
+{
+    uint32_t pid = atomic_load(&process->snapshot);
+    if (pid == 0) return;
+    long r = raw_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL);
+    if (r == 0) return;
+    uint32_t expected = pid;
+    /* Where it is gone, a wait of the program has it, and must find that out (wait.c). */
+    if (r < 0) atomic_store(&process->taken, pid);
+    if (!atomic_compare_exchange_strong(&process->snapshot, &expected, 0) && r < 0) {
+        expected = pid;
+        atomic_compare_exchange_strong(&process->taken, &expected, 0);
+    }
+}
+
+bool snapshot_was_taken(uint32_t pid)
+{
+    uint32_t a = pid, b = pid;
+    return pid != 0 && (atomic_compare_exchange_strong(&process->snapshot, &a, 0) ||
+                        atomic_compare_exchange_strong(&process->taken, &b, 0));
+}
+
+bool snapshot_is_shown(uint32_t pid)
+{
+    if (pid == 0 || pid != atomic_load(&process->latest)) return false;
+    if (pid == atomic_load(&process->snapshot)) {
+        snapshot_reap();
+        return true;
+    }
+    /* Reaped since?  Or a child of the program that got the same pid later? */
+    siginfo_t info;
+    return raw_syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL) ==
+           -ECHILD;
+}
+
+long snapshot_take(void (*work)(void *), void *argument, unsigned seconds)
+{
+    snapshot_reap();
+    if (atomic_load(&process->snapshot)) return -EBUSY;
+    job.work = work;
+    job.argument = argument;
+    job.parent = (uint32_t)raw_syscall(SYS_getpid, 0);
+    job.alarms = seconds * (1000 / ALARM_MS);
+    long pid = raw_clone(CLONE_FILES | CLONE_UNTRACED, stack + STACK_BYTES, child, NULL);
+    if (pid > 0) {
+        atomic_store(&process->latest, (uint32_t)pid);
+        atomic_store(&process->snapshot, (uint32_t)pid);
+    }
+    return pid;
+}

@@ -1,0 +1,85 @@
+/* program.h: what the test programs share.  A program ends with 0 if all went right, with or without the
+   library; without it nothing stops.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FAIL(...)                                                                                  \
+    do {                                                                                           \
+        dprintf(2, "%s:%d: ", __FILE__, __LINE__);                                                 \
+        dprintf(2, __VA_ARGS__);                                                                   \
+        dprintf(2, "\n");                                                                          \
+        _exit(1);                                                                                  \
+    } while (0)
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) FAIL("%s (errno %d)", #condition, errno);                                \
+    } while (0)
+
+static inline int64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static struct {
+    int (*stop)(long);
+    long hold_us;
+    int hz;
+    atomic_int stops, incomplete;
+    atomic_bool end;
+    pthread_t thread;
+} stopper;
+
+static inline void *stopper_run(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    while (!atomic_load(&stopper.end)) {
+        int r = stopper.stop ? stopper.stop(stopper.hold_us) : 0;
+        if (r == 2) atomic_fetch_add(&stopper.stops, 1);
+        if (r == 1) atomic_fetch_add(&stopper.incomplete, 1);
+        struct timespec ts = {0, 1000000000 / stopper.hz};
+        nanosleep(&ts, NULL);
+    }
+    return NULL;
+}
+
+/* A thread that stops the world `hz` times a second for `hold_us`. */
+static inline void stopper_start(int hz, long hold_us)
+{
+    stopper.stop = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    if (getenv("LD_PRELOAD") && !stopper.stop) FAIL("the library is not there");
+    stopper.hz = hz;
+    stopper.hold_us = hold_us;
+    CHECK(pthread_create(&stopper.thread, NULL, stopper_run, NULL) == 0);
+}
+
+/* At least `least` stops were complete, or the test has shown nothing. */
+static inline void stopper_end(int least)
+{
+    atomic_store(&stopper.end, true);
+    pthread_join(stopper.thread, NULL);
+    if (stopper.stop && atomic_load(&stopper.stops) < least) {
+        FAIL("%d complete stops, %d incomplete", atomic_load(&stopper.stops),
+             atomic_load(&stopper.incomplete));
+    }
+}
+
+#endif

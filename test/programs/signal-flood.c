@@ -1,0 +1,43 @@
+/* signal-flood.c: with the queue of signals full, a stop gives up in time and leaves the program alone; when there is
+   room again it works (T28).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "program.h"
+
+#include <sys/resource.h>
+
+static atomic_bool end;
+
+static void *idle(void *unused)
+{
+    while (!atomic_load(&end)) usleep(1000);
+    return NULL;
+}
+
+int main(void)
+{
+    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    struct rlimit few = {200, 200};
+    sigset_t rt;
+    sigemptyset(&rt);
+    sigaddset(&rt, SIGRTMIN);
+    pthread_sigmask(SIG_BLOCK, &rt, NULL);
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, idle, NULL) == 0);
+    CHECK(setrlimit(RLIMIT_SIGPENDING, &few) == 0);
+    int queued = 0;
+    while (sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = queued}) == 0) queued++;
+    CHECK(errno == EAGAIN);
+    if (stop) {
+        int64_t began = now_ns();
+        if (stop(0) != 1) FAIL("a stop was complete without its signal");
+        if (now_ns() - began > 2000000000) FAIL("a stop took seconds");
+    }
+    for (int i = 0; i < queued; i++) {
+        siginfo_t info;
+        CHECK(sigwaitinfo(&rt, &info) == SIGRTMIN && info.si_value.sival_int == i);
+    }
+    if (stop && stop(0) != 2) FAIL("a stop was incomplete");
+    atomic_store(&end, true);
+    pthread_join(t, NULL);
+    return 0;
+}
