@@ -18,16 +18,18 @@ bool file_read(const char *path, struct bytes *to, char problem[PROBLEM_BYTES])
 {
     *to = (struct bytes){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && file_read_open(fd, to, problem);
+    if (fd < 0) snprintf(problem, PROBLEM_BYTES, "%s", strerror(errno));
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+bool file_read_open(int fd, struct bytes *to, char problem[PROBLEM_BYTES])
+{
     struct stat status;
-    if (fd < 0 || fstat(fd, &status)) {
-        snprintf(problem, PROBLEM_BYTES, "%s", strerror(errno));
-        if (fd >= 0) close(fd);
-        return false;
-    }
-    size_t room = S_ISREG(status.st_mode) && status.st_size > 0 && (size_t)status.st_size < LIMIT
-                      ? (size_t)status.st_size + 1
-                      : 64 << 10;
-    to->at = need(room);
+    bool sized = !fstat(fd, &status) && status.st_size > 0 && (size_t)status.st_size < LIMIT;
+    size_t room = sized ? (size_t)status.st_size + 1 : 64 << 10;
+    *to = (struct bytes){need(room), 0};
     ssize_t got;
     while ((got = read(fd, to->at + to->length, room - to->length)) > 0 ||
            (got < 0 && errno == EINTR)) {
@@ -38,15 +40,12 @@ bool file_read(const char *path, struct bytes *to, char problem[PROBLEM_BYTES])
         room *= 2;
         to->at = need_again(to->at, room, 1);
     }
-    bool whole = got == 0;
     if (got < 0) snprintf(problem, PROBLEM_BYTES, "%s", strerror(errno));
-    if (got > 0) snprintf(problem, PROBLEM_BYTES, "is over 1 GiB, no profile");
-    close(fd);
-    if (!whole) {
-        free(to->at);
-        *to = (struct bytes){0};
-    }
-    return whole;
+    if (got > 0) snprintf(problem, PROBLEM_BYTES, "over 1 GiB, no profile");
+    if (got == 0) return true;
+    free(to->at);
+    *to = (struct bytes){0};
+    return false;
 }
 
 static bool inflate_all(z_stream *stream, const struct bytes *from, struct bytes *to, size_t limit,

@@ -18,6 +18,9 @@ struct bytes {
  * GiB. */
 bool file_read(const char *path, struct bytes *to, char problem[PROBLEM_BYTES]);
 
+/* The same from where a descriptor stands, which stays open. */
+bool file_read_open(int fd, struct bytes *to, char problem[PROBLEM_BYTES]);
+
 /* Unpacks gzip (several members one after another too) of at most `limit` bytes of content;
    anything that does not start as gzip is left as it is.  `bytes` is replaced.  False: damaged, cut
    short, or over the limit. */

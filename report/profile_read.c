@@ -1,8 +1,9 @@
 /* profile_read.c: from an untrusted pprof file to the model.
 
-   Bounds.  The file is at most 1 GiB, its content at most 1 GiB unpacked, the decoded messages at
-   most 4 GiB (an empty message of two bytes decodes to some 80).  Every reference (string, mapping,
-   location, function) is looked up, never trusted; numbers are only added, as doubles.
+   Bounds.  The content is at most 256 MiB unpacked, the decoded messages at most 1 GiB (an empty
+   message of two bytes decodes to over a hundred), samples at most 4 million, steps of all stacks
+   at most 64 million (a long list of inlined calls can be referred to by one byte).  Every
+   reference is looked up, never trusted; numbers are only added, as doubles.
 
    What counts as damaged.  A protobuf cut at a field's border still parses, so a file is refused
    when it has no string table, refers to what it does not have, or is ours and lacks its totals.
@@ -16,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t CONTENT_LIMIT = (size_t)1 << 30, DECODED_LIMIT = (size_t)4 << 30;
+static const size_t CONTENT_LIMIT = (size_t)256 << 20, DECODED_LIMIT = (size_t)1 << 30;
+enum { SAMPLE_LIMIT = 4 << 20, STEP_LIMIT = 64 << 20 };
 
 /* Reads and looks up ids that may be any 64-bit numbers. */
 struct id_index {
@@ -319,7 +321,8 @@ static bool read_samples(struct reader *reader)
 {
     const Pprof__Profile *from = reader->from;
     struct profile *to = reader->to;
-    size_t deepest = 0;
+    size_t deepest = 0, steps = 0;
+    if (from->n_sample > SAMPLE_LIMIT) return damaged(reader, "more than 4 million samples");
     for (size_t i = 0; i < from->n_sample; i++)
         if (from->sample[i]->n_location_id > deepest) deepest = from->sample[i]->n_location_id;
     struct place **stack = need_array(deepest, sizeof *stack);
@@ -341,7 +344,9 @@ static bool read_samples(struct reader *reader)
                 stack[j] = &to->places[at];
             else
                 good = damaged(reader, "a location is missing");
+            if (good) steps += 1 + stack[j]->frame_count;
         }
+        if (good && steps > STEP_LIMIT) good = damaged(reader, "its stacks are too long");
         good = good && read_labels(reader, sample, &labels);
         if (!good) break;
         size_t index = site_of(reader, &table, stack, sample->n_location_id);

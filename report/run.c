@@ -125,11 +125,27 @@ static void set_conf(const struct request *request)
     free(conf);
 }
 
-static char *absolute(const char *path)
+/* A pattern that means the same after a chdir; what is added is a text, so its % are doubled. */
+static char *absolute_pattern(const char *pattern)
 {
     char folder[PATH_MAX];
-    if (*path == '/' || !getcwd(folder, sizeof folder)) return need_copy(path);
-    return need_text("%s/%s", strcmp(folder, "/") ? folder : "", path);
+    if (*pattern == '/' || !getcwd(folder, sizeof folder)) return need_copy(pattern);
+    char *whole = need(2 * strlen(folder) + strlen(pattern) + 2), *at = whole;
+    for (const char *from = folder; *from; from++) {
+        if (*from == '%') *at++ = '%';
+        *at++ = *from;
+    }
+    if (at[-1] != '/') *at++ = '/';
+    strcpy(at, pattern);
+    return whole;
+}
+
+/* Tells the library which process is the first, whose file has the pattern's plain name. */
+static void mark_first(void)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%d", getpid());
+    setenv("GLEANER_FIRST", number, 1);
 }
 
 static int not_started(const char *name, int error)
@@ -143,7 +159,7 @@ static int not_started(const char *name, int error)
 
 static int replace_ourselves(struct request *request, const char *path, char **argv)
 {
-    char *output = absolute(request->output);
+    char *output = absolute_pattern(request->output);
     if (!conf_takes(output)) usage_error("run", "the output path may not contain a comma");
     const char *obstacle = program_obstacle(path);
     if (obstacle) say("there will be no profile of %s: %s", argv[0], obstacle);
@@ -154,6 +170,7 @@ static int replace_ourselves(struct request *request, const char *path, char **a
     free(output);
     set_conf(request);
     free(request->conf);
+    mark_first();
     execvp(path, argv);
     return not_started(argv[0], errno);
 }
@@ -173,58 +190,70 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-static void print_report(const char *folder, pid_t pid, const char *path, const char *name,
-                         int wait_status)
+static void say_no_profile(const char *path, const char *name, int wait_status)
 {
-    char *file = need_text("%s/%d.pb.gz", folder, pid);
-    if (access(file, F_OK)) {
-        const char *obstacle = program_obstacle(path);
-        if (obstacle)
-            say("no profile of %s: %s", name, obstacle);
-        else if (WIFSIGNALED(wait_status))
-            say("no profile of %s: it was killed by signal %d (-c interval:10s writes meanwhile)",
-                name, WTERMSIG(wait_status));
-        else
-            say("no profile of %s: it ended without writing one", name);
-    } else {
-        struct profile *profile = load_profile(file);
-        if (profile) {
-            model_sort(profile, MEASURE_LIVE);
-            text_write(stderr, profile, MEASURE_LIVE, 20);
-        }
-        profile_free(profile);
-    }
-    free(file);
+    const char *obstacle = program_obstacle(path);
+    if (obstacle)
+        say("no profile of %s: %s", name, obstacle);
+    else if (WIFSIGNALED(wait_status))
+        say("no profile of %s: it was killed by signal %d (-o FILE -c interval:10s would write "
+            "meanwhile)",
+            name, WTERMSIG(wait_status));
+    else
+        say("no profile of %s: it ended without writing one", name);
 }
 
-static int run_and_report(struct request *request, char *path, char **argv)
+static void print_report(const char *file)
+{
+    struct profile *profile = load_profile(file);
+    if (profile) {
+        model_sort(profile, MEASURE_LIVE);
+        text_write(stderr, profile, MEASURE_LIVE, 20);
+    }
+    profile_free(profile);
+}
+
+/* A fresh folder's real path; NULL after one line. */
+static char *temporary_folder(void)
 {
     const char *base = getenv("TMPDIR");
     char *folder = need_text("%s/gleaner-run.XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(folder)) {
-        say("cannot make a folder %s: %s", folder, strerror(errno));
-        free(folder);
-        return EXIT_PROBLEM;
+    char *real = mkdtemp(folder) ? realpath(folder, NULL) : NULL;
+    if (!real) say("cannot make a folder %s: %s", folder, strerror(errno));
+    free(folder);
+    if (real && strpbrk(real, ",%\n")) {
+        say("TMPDIR may not contain a comma or per cent sign");
+        rmdir(real);
+        free(real);
+        real = NULL;
     }
-    char *there = absolute(folder), *output = need_text("%s/%%p.pb.gz", there);
-    if (!conf_takes(output)) usage_error("run", "TMPDIR may not contain a comma");
-    /* Last: nothing may send the profile elsewhere. */
+    return real;
+}
+
+static int run_and_report(struct request *request, const char *path, char **argv)
+{
+    char *folder = temporary_folder();
+    if (!folder) return EXIT_PROBLEM;
+    char *file = need_text("%s/profile.pb.gz", folder);
+    /* Last: nothing may send the profile elsewhere, and children that outlive the folder write
+     * none. */
     add_conf(request, "exit", "profile");
-    add_conf(request, "output", output);
+    add_conf(request, "output", file);
+    add_conf(request, "follow", "no");
     set_conf(request);
     int wait_status = 0;
-    pid_t pid = supervise(path, argv, &wait_status);
+    pid_t pid = supervise(path, argv, mark_first, &wait_status);
     int status = 0;
     if (pid < 0)
         status = not_started(argv[0], errno);
+    else if (access(file, F_OK))
+        say_no_profile(path, argv[0], wait_status);
     else
-        print_report(there, pid, path, argv[0], wait_status);
-    remove_folder(there);
-    free(output);
-    free(there);
+        print_report(file);
+    remove_folder(folder);
+    free(file);
     free(folder);
     free(request->conf);
-    free(path);
     if (pid < 0) return status;
     end_as(wait_status);
 }
@@ -283,8 +312,8 @@ int command_run(int argc, char **argv)
         free(path);
         return EXIT_PROBLEM;
     }
-    if (!request.output) return run_and_report(&request, path, argv + optind);
-    int status = replace_ourselves(&request, path, argv + optind);
+    int status = request.output ? replace_ourselves(&request, path, argv + optind)
+                                : run_and_report(&request, path, argv + optind);
     free(path);
     return status;
 }

@@ -57,7 +57,7 @@ static _Noreturn void start(const char *path, char **argv, const sigset_t *mask,
     _exit(127);
 }
 
-pid_t supervise(const char *path, char **argv, int *wait_status)
+pid_t supervise(const char *path, char **argv, void (*before)(void), int *wait_status)
 {
     sigset_t taken, mask;
     struct sigaction on_child, normal = {.sa_handler = SIG_DFL};
@@ -67,7 +67,10 @@ pid_t supervise(const char *path, char **argv, int *wait_status)
     sigprocmask(SIG_BLOCK, &taken, &mask);
     sigaction(SIGCHLD, &normal, &on_child); /* if ignored, children would vanish unseen */
     pid_t child = fork();
-    if (!child) start(path, argv, &mask, &on_child, failure[1]);
+    if (!child) {
+        before();
+        start(path, argv, &mask, &on_child, failure[1]);
+    }
     if (child < 0) error = errno;
     close(failure[1]);
     if (child > 0 && read(failure[0], &error, sizeof error) != sizeof error) error = 0;

@@ -18,21 +18,30 @@ static FILE *open_proc(int pid, const char *name)
     return fopen(path, "re");
 }
 
+/* The control page of preload/control_page.h: a memory file, or a named anonymous page where there
+   are none. */
+static bool is_control_page(const char *line)
+{
+    static const char *const names[] = {"/memfd:gleaner-1", "[anon:gleaner-1]"};
+    const char *name = line + strcspn(line, "/["); /* the first five columns have neither */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (!strncmp(name, names[i], length) && (name[length] == '\n' || name[length] == ' '))
+            return true;
+    }
+    return false;
+}
+
 enum target_state target_state(int pid)
 {
     FILE *maps = open_proc(pid, "maps");
     if (!maps) return errno == ENOENT || errno == ESRCH ? TARGET_GONE : TARGET_CLOSED;
-    static const char page[] = TARGET_CONTROL_PAGE;
     enum target_state state = TARGET_OTHER;
     char *line = NULL;
     size_t room = 0;
     errno = 0;
-    while (state == TARGET_OTHER && getline(&line, &room, maps) > 0) {
-        const char *name = strchr(line, '/'); /* the first five columns have no slash */
-        if (!name || strncmp(name, page, sizeof page - 1)) continue;
-        const char *end = name + sizeof page - 1;
-        if (*end == '\n' || *end == ' ') state = TARGET_OURS;
-    }
+    while (state == TARGET_OTHER && getline(&line, &room, maps) > 0)
+        if (is_control_page(line)) state = TARGET_OURS;
     if (state == TARGET_OTHER && ferror(maps)) state = errno == ESRCH ? TARGET_GONE : TARGET_CLOSED;
     free(line);
     fclose(maps);
@@ -76,6 +85,21 @@ static bool read_status(int pid, struct target *to)
     return true;
 }
 
+/* The uid as a number inside the target's own user namespace. */
+static uid_t read_inner_uid(int pid, uid_t uid)
+{
+    FILE *map = open_proc(pid, "uid_map");
+    unsigned inside, outside, count;
+    uid_t inner = uid;
+    while (map && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3) {
+        if (uid < outside || uid - outside >= count) continue;
+        inner = inside + (uid - outside);
+        break;
+    }
+    if (map) fclose(map);
+    return inner;
+}
+
 bool target_read(int pid, struct target *to)
 {
     char path[32];
@@ -84,7 +108,9 @@ bool target_read(int pid, struct target *to)
     snprintf(path, sizeof path, "/proc/%d", pid);
     if (stat(path, &folder)) return false;
     to->shown_owner = folder.st_uid;
-    return read_status(pid, to) && read_start_time(pid, to);
+    if (!read_status(pid, to) || !read_start_time(pid, to)) return false;
+    to->inner_uid = read_inner_uid(pid, to->uid);
+    return true;
 }
 
 char *target_command(int pid)

@@ -19,6 +19,7 @@ struct target {
     uid_t uid; /* its effective user */
     gid_t gid;
     uid_t shown_owner;   /* of /proc/PID: root's when the process is not dumpable */
+    uid_t inner_uid;     /* `uid` as a number inside its user namespace */
     int inner_pid;       /* as the process itself sees it, in its pid namespace */
     uint64_t start_time; /* clock ticks after the boot, field 22 of stat */
     uint64_t rss;        /* bytes */
@@ -37,8 +38,5 @@ char *target_command(int pid);
 
 /* Seconds since the process started; negative when not known. */
 double target_age(const struct target *);
-
-/* The start of the control page's line in /proc/PID/maps after the address columns. */
-#define TARGET_CONTROL_PAGE "/memfd:gleaner-1"
 
 #endif
