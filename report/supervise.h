@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /* Starts `path` with `argv` and the present environment as a child in our process group, forwards
-   signals, stops and goes on with it, and waits for its end.  Returns its pid and its wait status;
-   -1 with errno when it could not be started. */
-pid_t supervise(const char *path, char **argv, int *wait_status);
+   signals, stops and goes on with it, and waits for its end.  `before` runs in the child first.
+   Returns its pid and its wait status; -1 with errno when it could not be started. */
+pid_t supervise(const char *path, char **argv, void (*before)(void), int *wait_status);
 
 /* Ends this process as the program ended: with its status, or by its signal (without a core file:
    the program left its own). */
