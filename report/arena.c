@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 256 << 10, ALIGN = 16 };
+enum { CHUNK = 64 << 10, ALIGN = 16 };
 
 struct arena_chunk {
     _Alignas(ALIGN) struct arena_chunk *next;

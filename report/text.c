@@ -64,13 +64,13 @@ static void print_total(FILE *to, const struct profile *profile, const char *lab
 
 static void print_totals(FILE *to, const struct profile *profile)
 {
-    if (!profile->ours) return;
+    if (!json_object_size(json_object_get(profile->head, "totals"))) return;
     fprintf(to, "\nTotals (exact%s)%*s %17s\n", profile->relative ? ", newer minus older" : "",
             profile->relative ? 1 : 20, "blocks", "bytes");
     print_total(to, profile, "allocated", "alloc");
     print_total(to, profile, "live", "live");
     print_total(to, profile, "peak", "peak");
-    if (head_number(profile, "totals.lost.bytes") != 0) print_total(to, profile, "lost", "lost");
+    if (head_number(profile, "totals.lost.bytes") > 0) print_total(to, profile, "lost", "lost");
 }
 
 /* What the sampler could not keep, from its own counters. */
