@@ -8,14 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-void print_estimate(FILE *to, struct estimate estimate, bool sign)
+void print_estimate(FILE *to, struct estimate estimate, const char *unit, bool sign)
 {
+    bool unknown = isnan(estimate.lo);
     const char *plus = sign && estimate.value > 0 ? "+" : "";
-    if (isnan(estimate.lo))
-        fprintf(to, "about %s%.0f", plus, estimate.value);
-    else
-        fprintf(to, "%s%.0f", plus, estimate.value);
-    if (!isnan(estimate.lo) && is_estimated(estimate))
+    fprintf(to, "%s%s%.0f %s", unknown ? "about " : "", plus, estimate.value, unit);
+    if (!unknown && is_estimated(estimate))
         fprintf(to, sign ? " (95%% %+.0f to %+.0f)" : " (95%% %.0f-%.0f)", estimate.lo,
                 estimate.hi);
 }

@@ -7,9 +7,9 @@
 
 #include <stdio.h>
 
-/* "1234", or "1234 (95% 1000-1500)"; "about 1234" when no interval is known.  `sign`: "+1234" for
-   what grew. */
-void print_estimate(FILE *, struct estimate, bool sign);
+/* "1234 bytes", or "1234 bytes (95% 1000-1500)"; "about 1234 bytes" when no interval is known.
+   `sign`: "+1234 bytes" for what grew. */
+void print_estimate(FILE *, struct estimate, const char *unit, bool sign);
 
 /* One line a step, as sanitizers print them: "    #0 0x… in function file:line (module)". */
 void print_stack(FILE *, const struct site *);

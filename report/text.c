@@ -117,10 +117,10 @@ static void print_sites(FILE *to, const struct profile *profile, enum measure me
         if (!profile->relative && total > 0)
             fprintf(to, " %.1f%%", 100 * figure->bytes.value / total);
         fputs(": ", to);
-        print_estimate(to, figure->bytes, profile->relative);
-        fputs(" bytes in ", to);
-        print_estimate(to, figure->objects, profile->relative);
-        fputs(" blocks allocated from:\n", to);
+        print_estimate(to, figure->bytes, "bytes", profile->relative);
+        fputs(" in ", to);
+        print_estimate(to, figure->objects, "blocks", profile->relative);
+        fputs(" allocated from:\n", to);
         print_stack(to, site);
     }
     if (shown < count) fprintf(to, "\n… and %zu more (--top 0 shows all)\n", count - shown);
@@ -186,10 +186,10 @@ static void print_trend(FILE *to, const struct profile *difference, enum trend w
         if (trend_of(&change->bytes) != wanted) continue;
         shown++;
         fputs(wanted == GREW ? "\nGrew: " : "\nShrank: ", to);
-        print_estimate(to, change->bytes, true);
-        fputs(" bytes in ", to);
-        print_estimate(to, change->objects, true);
-        fprintf(to, " blocks, from %.0f to %.0f bytes, allocated from:\n",
+        print_estimate(to, change->bytes, "bytes", true);
+        fputs(" in ", to);
+        print_estimate(to, change->objects, "blocks", true);
+        fprintf(to, ", from %.0f to %.0f bytes, allocated from:\n",
                 site->before[MEASURE_LIVE].bytes.value, site->after[MEASURE_LIVE].bytes.value);
         print_stack(to, site);
     }

@@ -1,6 +1,5 @@
-/* test-profile-read.c: untrusted profiles: what is read from a good one, one clear line for each kind of
-   bad one, and no crash for any.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* test-profile-read.c: untrusted profiles: what is read from a good one, one clear line for each
+   kind of bad one, and no crash for any. SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "profile_maker.h"
 #include "report/basics.h"
@@ -97,8 +96,8 @@ START_TEST(test_reads_what_was_written)
 }
 END_TEST
 
-/* Three sample points: Garwood's interval of a Poisson count of 3 is 0.6187 to 8.7673 (tables of the
-   Poisson distribution), each point stands for 1000 bytes, and lambda is 8/1000. */
+/* Three sample points: Garwood's interval of a Poisson count of 3 is 0.6187 to 8.7673 (tables of
+   the Poisson distribution), each point stands for 1000 bytes, and lambda is 8/1000. */
 START_TEST(test_intervals)
 {
     char problem[PROBLEM_BYTES];
@@ -122,8 +121,8 @@ START_TEST(test_intervals)
 }
 END_TEST
 
-/* Every prefix of a gzip file is refused with a reason; a plain one may be read if it was cut between
-   two fields, and never crashes. */
+/* Every prefix of a gzip file is refused with a reason; a plain one may be read if it was cut
+   between two fields, and never crashes. */
 START_TEST(test_cut_short)
 {
     char problem[PROBLEM_BYTES];
@@ -155,8 +154,8 @@ static void write_everything(struct profile *profile, FILE *nowhere)
     }
 }
 
-/* Flipped bits, with a fixed seed: read or refused, printed in every form, never a crash.  (Run under
-   the sanitizers too.) */
+/* Flipped bits, with a fixed seed: read or refused, printed in every form, never a crash.  (Run
+   under the sanitizers too.) */
 START_TEST(test_flipped_bits)
 {
     char problem[PROBLEM_BYTES];
@@ -201,7 +200,9 @@ START_TEST(test_hostile_encodings)
          {0x60, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
          12},
         {"a length past the end", {0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00}, 7},
-        {"a length near 2^64", {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, 11},
+        {"a length near 2^64",
+         {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+         11},
         {"groups in groups", {0x0b, 0x0b, 0x0b, 0x0b, 0x0b, 0x0b}, 6},
         {"field number 0", {0x02, 0x00}, 2},
         {"no strings", {0x12, 0x00}, 2},
@@ -222,7 +223,9 @@ START_TEST(test_other_files)
         {"", "empty"},
         {"heap profile: 1: 2 [3: 4] @ heap_v2/524288\n", "text format"},
         {"heap_v2/524288\n t*: 1: 2 [3: 4]\n", "jemalloc"},
-        {"\x7f" "ELF\x02\x01\x01", "is a program"},
+        {"\x7f"
+         "ELF\x02\x01\x01",
+         "is a program"},
         {"#!/bin/sh\necho hello\n", "no profile"},
         {"\x1f\x8b\x08", "cut short"},
     };
@@ -311,7 +314,8 @@ START_TEST(test_decoding_bomb)
 }
 END_TEST
 
-/* Names out of a file cannot drive a terminal: control characters and what is not UTF-8 become '?'. */
+/* Names out of a file cannot drive a terminal: control characters and what is not UTF-8 become '?'.
+ */
 START_TEST(test_clean_text)
 {
     static const char dirty[] = "a\x1b[31m\n\xc3\xa9\xff\xc0\xafz\x7f\xc2\x9b";

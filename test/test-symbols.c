@@ -1,6 +1,6 @@
-/* test-symbols.c: names of addresses from every place where debug information can be.  Small programs
-   are compiled here and say themselves where they were called; the lines are known from their source.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* test-symbols.c: names of addresses from every place where debug information can be.  Small
+   programs are compiled here and say themselves where they were called; the lines are known from
+   their source. SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
@@ -62,8 +62,9 @@ static struct ran report_of(const char *program, const struct call *call)
     maker_comment(maker, "gleaner:{\"version\":1,\"pid\":1,\"command\":\"fixture\"}");
     uint64_t module =
         maker_module(maker, call->start, call->limit, call->offset, program, call->build_id);
-    maker_add(maker, &(struct maker_sample){.places = {maker_place(maker, module, call->address - 1)},
-                                            .values = {1, 64, 1, 64}});
+    maker_add(maker,
+              &(struct maker_sample){.places = {maker_place(maker, module, call->address - 1)},
+                                     .values = {1, 64, 1, 64}});
     maker_write(maker, path);
     maker_free(maker);
     return run_program((const char *[]){gleaner(), "report", path, NULL});
@@ -72,8 +73,8 @@ static struct ran report_of(const char *program, const struct call *call)
 static void compile(const char *compiler, const char *source, const char *program,
                     const char *options)
 {
-    must_run("%s -O1 -g -Wl,--build-id=sha1 %s -o '%s' '%s/fixtures/%s'", compiler, options, program,
-             sources(), source);
+    must_run("%s -O1 -g -Wl,--build-id=sha1 %s -o '%s' '%s/fixtures/%s'", compiler, options,
+             program, sources(), source);
 }
 
 static void expect_inlined_frames(const char *out)
@@ -86,8 +87,8 @@ static void expect_inlined_frames(const char *out)
     ck_assert(strstr(out, "in middle") < strstr(out, "in outer"));
 }
 
-/* The program's own DWARF, as gcc and as clang write it (clang writes no .debug_aranges), at a random
-   and at a fixed address. */
+/* The program's own DWARF, as gcc and as clang write it (clang writes no .debug_aranges), at a
+   random and at a fixed address. */
 START_TEST(test_own_debug_information)
 {
     static const char *const compilers[][2] = {
@@ -157,17 +158,17 @@ START_TEST(test_debug_link)
 }
 END_TEST
 
-/* A folder of debug files by build id; then the program itself is gone, and the file still names its
-   addresses. */
+/* A folder of debug files by build id; then the program itself is gone, and the file still names
+   its addresses. */
 START_TEST(test_build_id_folder)
 {
     const char *program = in_folder("by-id");
     compile("gcc", "calls.c", program, _i ? "-no-pie" : "");
     struct call call = run_fixture(program);
     split(program);
-    must_run("mkdir -p '%s/debug/.build-id/%.2s' && mv '%s.debug' '%s/debug/.build-id/%.2s/%s.debug'",
-             test_folder(), call.build_id, program, test_folder(), call.build_id,
-             call.build_id + 2);
+    must_run(
+        "mkdir -p '%s/debug/.build-id/%.2s' && mv '%s.debug' '%s/debug/.build-id/%.2s/%s.debug'",
+        test_folder(), call.build_id, program, test_folder(), call.build_id, call.build_id + 2);
     setenv("GLEANER_DEBUG_PATH", in_folder("debug"), 1);
     struct ran ran = report_of(program, &call);
     ck_assert_str_eq(ran.err, "");
@@ -215,7 +216,8 @@ START_TEST(test_missing)
 }
 END_TEST
 
-/* Examples of the schemes' own documents: the Itanium C++ ABI, Rust RFC 2603, and Rust's older one. */
+/* Examples of the schemes' own documents: the Itanium C++ ABI, Rust RFC 2603, and Rust's older one.
+ */
 START_TEST(test_demangle)
 {
     static const char *const cases[][2] = {
