@@ -1,0 +1,14 @@
+/* ask.h: asks a live process for its profile.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_REPORT_ASK_H
+#define GLEANER_REPORT_ASK_H
+
+#include "report/file.h"
+
+#include <stdbool.h>
+
+/* Has the process write a profile and hands over its bytes (from malloc).  False after one line on
+   stderr: no such process, not under Gleaner, not ours to ask, or no answer within a minute. */
+bool ask_profile(int pid, struct bytes *answer);
+
+#endif

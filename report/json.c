@@ -1,0 +1,142 @@
+/* json.c: the report for scripts.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/basics.h"
+#include "report/output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* What a profile of ours may bring along, in the schema's order. */
+static const char *const head_keys[] = {"version",    "pid",          "parent", "command",
+                                        "executable", "host",         "reason", "time",
+                                        "start_time", "sample_bytes", "lambda", "totals",
+                                        "classes",    "collections",  "memory", "sampler"};
+static const char *const total_keys[] = {"alloc",    "live",      "lost",      "indirect",
+                                         "possible", "reclaimed", "false_lost"};
+
+static json_t *whole(double value)
+{
+    return json_integer((json_int_t)llround(fmin(fmax(value, -9e18), 9e18)));
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text && *text ? json_string(text) : json_null();
+}
+
+static void put_estimate(json_t *to, const char *key, struct estimate estimate)
+{
+    json_object_set_new(to, key, whole(estimate.value));
+    if (!is_estimated(estimate)) return;
+    char interval[32];
+    snprintf(interval, sizeof interval, "%s_ci95", key);
+    json_object_set_new(to, interval,
+                        isnan(estimate.lo)
+                            ? json_null()
+                            : json_pack("[o,o]", whole(estimate.lo), whole(estimate.hi)));
+}
+
+/* What the profile does not know is null, never zero. */
+static json_t *figure_of(const struct profile *profile, const struct site *site,
+                         enum measure measure)
+{
+    const struct figure *figure = &site->figures[measure];
+    if (!profile->has[measure]) return json_pack("{s:n,s:n}", "objects", "bytes");
+    json_t *to = json_object();
+    put_estimate(to, "objects", figure->objects);
+    put_estimate(to, "bytes", figure->bytes);
+    return to;
+}
+
+static json_t *step_of(const struct step *step)
+{
+    const struct place *place = step->place;
+    const struct frame *frame = step->frame;
+    char address[32], offset[32];
+    snprintf(address, sizeof address, "0x%" PRIx64, place->address);
+    snprintf(offset, sizeof offset, "0x%" PRIx64, place_offset(place));
+    json_t *to = json_object();
+    json_object_set_new(to, "function", text_or_null(frame ? frame->function : NULL));
+    json_object_set_new(to, "file", text_or_null(frame ? frame->file : NULL));
+    json_object_set_new(to, "line", frame && frame->line ? json_integer(frame->line) : json_null());
+    json_object_set_new(to, "module", text_or_null(place->module ? place->module->file : NULL));
+    json_object_set_new(to, "address", json_string(address));
+    json_object_set_new(to, "offset", place->module ? json_string(offset) : json_null());
+    return to;
+}
+
+static json_t *site_of(const struct profile *profile, const struct site *site)
+{
+    json_t *to = json_object(), *stack = json_array();
+    for (size_t i = 0; i < site->step_count; i++)
+        json_array_append_new(stack, step_of(&site->steps[i]));
+    json_object_set_new(to, "stack", stack);
+    json_object_set_new(to, "source", text_or_null(site->source));
+    json_object_set_new(to, "alloc", figure_of(profile, site, MEASURE_ALLOC));
+    json_object_set_new(to, "live", figure_of(profile, site, MEASURE_LIVE));
+    json_object_set_new(to, "peak", figure_of(profile, site, MEASURE_PEAK));
+    json_t *lost = figure_of(profile, site, MEASURE_LOST);
+    json_object_update_new(lost, json_pack("{s:i,s:i,s:n,s:n}", "direct_objects", 0, "direct_bytes",
+                                           0, "first_seen", "between"));
+    json_object_set_new(to, "lost", lost);
+    json_object_set_new(to, "reclaimed", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
+    json_object_set_new(to, "false_lost", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
+    /* Ages are counted by collections, of which this version makes none. */
+    json_object_set_new(
+        to, "lifetime",
+        json_pack("{s:n,s:n,s:n,s:n}", "young_deaths", "promoted", "old_deaths", "median_age_s"));
+    return to;
+}
+
+/* Other producers' profiles lack the head. */
+static void complete_head(json_t *to, const struct profile *profile)
+{
+    json_t *totals = json_object_get(to, "totals");
+    if (!json_is_object(totals)) {
+        totals = json_object();
+        json_object_set_new(to, "totals", totals);
+    }
+    for (size_t i = 0; i < sizeof total_keys / sizeof *total_keys; i++)
+        if (!json_object_get(totals, total_keys[i]))
+            json_object_set_new(totals, total_keys[i], json_pack("{s:n,s:n}", "objects", "bytes"));
+    if (!json_object_get(totals, "peak"))
+        json_object_set_new(totals, "peak", json_pack("{s:n,s:n}", "bytes", "time"));
+    if (!json_object_get(to, "classes")) json_object_set_new(to, "classes", json_array());
+    if (!json_object_get(to, "collections"))
+        json_object_set_new(to, "collections",
+                            json_pack("{s:i,s:i,s:i,s:i}", "minor", 0, "major", 0, "incomplete", 0,
+                                      "promoted_bytes", 0));
+    if (!json_object_get(to, "memory")) json_object_set_new(to, "memory", json_object());
+    if (!json_object_get(to, "sample_bytes"))
+        json_object_set_new(to, "sample_bytes",
+                            profile->period ? json_integer(profile->period) : json_null());
+    if (!json_object_get(to, "time"))
+        json_object_set_new(to, "time", /* seconds since 1970 */
+                            profile->time ? json_real((double)profile->time / 1e9) : json_null());
+    if (!json_object_get(to, "pid")) json_object_set_new(to, "pid", json_null());
+    if (!json_object_get(to, "command"))
+        json_object_set_new(to, "command",
+                            text_or_null(profile->module_count ? profile->modules[0].file : NULL));
+}
+
+void json_write(FILE *stream, const struct profile *profile, enum measure measure, size_t top)
+{
+    json_t *to = json_object();
+    json_object_set_new(to, "version", json_integer(1));
+    for (size_t i = 0; i < sizeof head_keys / sizeof *head_keys; i++) {
+        json_t *value = json_object_get(profile->head, head_keys[i]);
+        if (value) json_object_set(to, head_keys[i], value);
+    }
+    complete_head(to, profile);
+    json_object_set_new(to, "exact", json_boolean(profile->exact));
+    json_object_set_new(to, "shown", json_string(measure_names[measure]));
+    json_object_set_new(to, "difference", json_boolean(profile->relative));
+    json_t *sites = json_array();
+    for (size_t i = 0; i < profile->site_count && (!top || i < top); i++)
+        json_array_append_new(sites, site_of(profile, &profile->sites[i]));
+    json_object_set_new(to, "sites", sites);
+    json_dumpf(to, stream, JSON_INDENT(1));
+    fputc('\n', stream);
+    json_decref(to);
+}

@@ -1,0 +1,43 @@
+/* load.c: from FILE or PID on the command line to a profile that can be printed.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/load.h"
+#include "report/ask.h"
+#include "report/basics.h"
+#include "report/options.h"
+#include "report/profile_read.h"
+#include "report/symbols.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct profile *load_live(int pid)
+{
+    struct bytes answer;
+    if (!ask_profile(pid, &answer)) return NULL;
+    char problem[PROBLEM_BYTES];
+    struct profile *profile = profile_parse("", answer, problem);
+    if (!profile) {
+        say("the profile of process %d %s", pid, problem);
+        return NULL;
+    }
+    /* A process in a container sees other files under the same names. */
+    char root[40];
+    snprintf(root, sizeof root, "/proc/%d/root", pid);
+    symbols_resolve(profile, root);
+    return profile;
+}
+
+struct profile *load_profile(const char *file_or_pid)
+{
+    int64_t pid;
+    struct profile *profile;
+    if (access(file_or_pid, F_OK) && parse_number(file_or_pid, 1, INT32_MAX, &pid)) {
+        profile = load_live((int)pid);
+    } else {
+        profile = profile_read(file_or_pid);
+        if (profile) symbols_resolve(profile, NULL);
+    }
+    if (profile) model_unfold(profile);
+    return profile;
+}

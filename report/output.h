@@ -1,0 +1,28 @@
+/* output.h: the forms in which a profile is written.  All take a profile that is symbolised,
+   unfolded and sorted, write to a stream, and leave errors of the stream to the caller's ferror.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_REPORT_OUTPUT_H
+#define GLEANER_REPORT_OUTPUT_H
+
+#include "report/model.h"
+
+#include <stdio.h>
+
+/* For people. At most `top` sites; 0: all. */
+void text_write(FILE *, const struct profile *, enum measure, size_t top);
+
+/* The growth between two profiles: `difference` is newer - older by profile_subtract. */
+void growth_write(FILE *, const struct profile *difference, const struct profile *newer,
+                  const struct profile *older, size_t top);
+
+/* The schema of the manual, "JSON". */
+void json_write(FILE *, const struct profile *, enum measure, size_t top);
+
+/* "root;caller;function 123" a line, for flame graphs; bytes of the measure.  What is not above
+   zero cannot be drawn and is left out; returns how many sites that were. */
+size_t collapsed_write(FILE *, const struct profile *, enum measure);
+
+/* profile.proto, gzipped, with functions and lines filled in. */
+void pprof_write(FILE *, const struct profile *, enum measure);
+
+#endif

@@ -1,0 +1,156 @@
+/* report.c: `gleaner report FILE|PID`.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/basics.h"
+#include "report/commands.h"
+#include "report/load.h"
+#include "report/options.h"
+#include "report/output.h"
+#include "report/subtract.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: gleaner report [OPTION]... FILE|PID\n"
+    "Shows a profile, or asks a live process for one and shows that.\n"
+    "\n"
+    "  -f, --format FORMAT  text (default), json, collapsed (for flame graphs), or pprof\n"
+    "                       (profile.proto with the functions' names filled in)\n"
+    "      --show WHAT      live (default), alloc (all that was ever allocated), peak (live at "
+    "the\n"
+    "                       moment of the peak), lost\n"
+    "      --base FILE      subtract this older profile\n"
+    "      --top N          at most N call stacks; 0 shows all (default: 20 in text, else all)\n"
+    "  -h, --help           this text\n"
+    "\n"
+    "Figures with an interval in parentheses are estimates from samples: the truth is inside in "
+    "95\n"
+    "of 100 cases. Figures without one are exact. Profiles of other programs (Go's, tcmalloc's, "
+    "…)\n"
+    "in pprof's format are read as well, without totals.\n"
+    "Names come from the binary, its .debug file, build-id folders (GLEANER_DEBUG_PATH=DIR:DIR "
+    "adds\n"
+    "to the system's), or a debuginfod server where DEBUGINFOD_URLS is set.\n";
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COLLAPSED, FORMAT_PPROF, FORMATS };
+
+struct request {
+    enum format format;
+    enum measure measure;
+    int64_t top; /* -1: the format's default */
+    const char *base;
+};
+
+static enum format read_format(const char *word)
+{
+    static const char *const names[FORMATS] = {"text", "json", "collapsed", "pprof"};
+    for (int i = 0; i < FORMATS; i++)
+        if (!strcmp(word, names[i])) return (enum format)i;
+    if (!strcmp(word, "html") || !strcmp(word, "speedscope"))
+        usage_error("report", "--format %s is not in this version", word);
+    usage_error("report", "--format takes text, json, collapsed or pprof, not '%s'", word);
+}
+
+static enum measure read_measure(const char *word)
+{
+    for (int i = 0; i < MEASURES; i++)
+        if (!strcmp(word, measure_names[i])) return (enum measure)i;
+    if (!strcmp(word, "survival"))
+        usage_error("report", "--show survival is not in this version: it needs the collector");
+    usage_error("report", "--show takes live, alloc, peak or lost, not '%s'", word);
+}
+
+static int print(const struct profile *profile, const struct request *request)
+{
+    size_t top = request->top >= 0 ? (size_t)request->top : request->format == FORMAT_TEXT ? 20 : 0;
+    size_t left_out = 0;
+    switch (request->format) {
+    case FORMAT_JSON:
+        json_write(stdout, profile, request->measure, top);
+        break;
+    case FORMAT_COLLAPSED:
+        left_out = collapsed_write(stdout, profile, request->measure);
+        break;
+    case FORMAT_PPROF:
+        pprof_write(stdout, profile, request->measure);
+        break;
+    default:
+        text_write(stdout, profile, request->measure, top);
+    }
+    int status = finish_output();
+    if (left_out)
+        say("%zu stacks that shrank are left out: a flame graph cannot show them", left_out);
+    return status;
+}
+
+static int report(const char *file, const struct request *request)
+{
+    struct profile *profile = load_profile(file), *base = NULL, *difference = NULL;
+    int status = EXIT_PROBLEM;
+    if (!profile) return status;
+    if (request->base) {
+        base = load_profile(request->base);
+        if (base) difference = profile_subtract(profile, base);
+    }
+    struct profile *shown = request->base ? difference : profile;
+    if (shown && !shown->has[request->measure]) {
+        say("%s says nothing of %s memory", file, measure_names[request->measure]);
+    } else if (shown) {
+        if (!profile->ours)
+            say("%s is another program's profile: no exact totals, no intervals", file);
+        if (request->measure == MEASURE_LOST && profile->ours && request->format != FORMAT_TEXT)
+            say("this version does not look for lost blocks: all are zero");
+        model_sort(shown, request->measure);
+        status = print(shown, request);
+    }
+    profile_free(difference);
+    profile_free(base);
+    profile_free(profile);
+    return status;
+}
+
+int command_report(int argc, char **argv)
+{
+    enum { SHOW = 256, BASE, TOP, HOLDERS };
+    static const struct option options[] = {{"format", required_argument, 0, 'f'},
+                                            {"show", required_argument, 0, SHOW},
+                                            {"base", required_argument, 0, BASE},
+                                            {"top", required_argument, 0, TOP},
+                                            {"holders", required_argument, 0, HOLDERS},
+                                            {"help", no_argument, 0, 'h'},
+                                            {0}};
+    struct request request = {.measure = MEASURE_LIVE, .top = -1};
+    opterr = 0;
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, ":f:h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'f':
+            request.format = read_format(optarg);
+            break;
+        case SHOW:
+            request.measure = read_measure(optarg);
+            break;
+        case BASE:
+            request.base = optarg;
+            break;
+        case TOP:
+            if (!parse_number(optarg, 0, INT32_MAX, &request.top))
+                usage_error("report", "--top takes a number, not '%s'", optarg);
+            break;
+        case HOLDERS:
+            usage_error("report", "--holders is not in this version");
+        case 'h':
+            return show_help(help);
+        case ':':
+            usage_error("report", "%s needs a value", argv[optind - 1]);
+        default:
+            usage_error("report", "there is no option %s", argv[optind - 1]);
+        }
+    }
+    if (optind + 1 != argc) usage_error("report", "one FILE or PID is needed");
+    if (request.format == FORMAT_PPROF && isatty(STDOUT_FILENO))
+        usage_error("report", "a pprof file is binary: send it to a file (> FILE)");
+    return report(argv[optind], &request);
+}

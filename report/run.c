@@ -1,0 +1,319 @@
+/* run.c: `gleaner run PROGRAM`.
+
+   With -o the program takes our place (exec): its pid, its parent, its terminal and its end are
+   then what they would be without us, and the library writes the file.  Without -o somebody must
+   print the report afterwards, so the program is a child and supervise.c makes us transparent.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/basics.h"
+#include "report/commands.h"
+#include "report/load.h"
+#include "report/options.h"
+#include "report/output.h"
+#include "report/program.h"
+#include "report/supervise.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: gleaner run [OPTION]... [--] PROGRAM [ARG]...\n"
+    "Starts a program under Gleaner. Without -o, a text report of its memory is printed on stderr "
+    "when\n"
+    "it ends. The program's output and exit status are its own.\n"
+    "\n"
+    "  -o, --output PATTERN  write a profile to this file when a process ends, and print nothing;\n"
+    "                        %p pid, %e executable, %t time, %n sequence, %h host\n"
+    "  -s, --sample BYTES    mean bytes between samples: 64K, 1M, … (default 512K); 0: none;\n"
+    "                        all: every block, exact and slower\n"
+    "  -c, --conf KEY:VALUE  any configuration key of the library (GLEANER_CONF is kept, this "
+    "wins)\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "  gleaner run -- ./server --port 80\n"
+    "  gleaner run -s all -o 'prof.%p.pb.gz' -- make test\n"
+    "  gleaner report prof.1234.pb.gz\n";
+
+struct request {
+    const char *output;
+    char *conf; /* of our options, in order, each with a leading comma */
+};
+
+static void add_conf(struct request *request, const char *key, const char *value)
+{
+    char *longer = need_text("%s,%s%s%s", request->conf ? request->conf : "", key, value ? ":" : "",
+                             value ? value : "");
+    free(request->conf);
+    request->conf = longer;
+}
+
+static void add_sample(struct request *request, const char *text)
+{
+    uint64_t bytes;
+    char number[24];
+    if (!strcmp(text, "all")) {
+        add_conf(request, "sample", "all");
+        return;
+    }
+    if (!parse_size(text, &bytes))
+        usage_error("run", "--sample takes bytes as 4096, 64K or 1M, or 'all', not '%s'", text);
+    snprintf(number, sizeof number, "%" PRIu64, bytes);
+    add_conf(request, "sample", number);
+}
+
+static bool conf_takes(const char *value)
+{
+    return *value && !strpbrk(value, ",\n");
+}
+
+/* libgleaner.so beside us: installed (bin/ and lib/), or in the tree where it was built. */
+static char *find_library(void)
+{
+    static const char *const places[] = {
+        "../lib/libgleaner.so", "../" GLEANER_LIBDIR "/libgleaner.so", "../preload/libgleaner.so"};
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = length > 0 ? memrchr(self, '/', (size_t)length) : NULL;
+    if (!slash) return NULL;
+    slash[1] = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *path = need_text("%s%s", self, places[i]), *real = realpath(path, NULL);
+        free(path);
+        if (real) return real;
+    }
+    return NULL;
+}
+
+static bool set_preload(void)
+{
+    char *library = find_library();
+    if (!library) {
+        say("libgleaner.so was not found beside this command (../lib)");
+        return false;
+    }
+    bool usable = !strpbrk(library, " :");
+    if (usable) {
+        const char *others = getenv("LD_PRELOAD");
+        bool more = others && *others;
+        char *preload = need_text("%s%s%s", library, more ? ":" : "", more ? others : "");
+        setenv("LD_PRELOAD", preload, 1);
+        free(preload);
+    } else {
+        say("%s cannot be preloaded: its path has a space or colon", library);
+    }
+    free(library);
+    return usable;
+}
+
+static void set_conf(const struct request *request)
+{
+    const char *users = getenv("GLEANER_CONF");
+    const char *ours = request->conf ? request->conf : "";
+    if (!users || !*users) {
+        users = "";
+        ours += *ours == ',';
+    }
+    char *conf = need_text("%s%s", users, ours);
+    setenv("GLEANER_CONF", conf, 1);
+    free(conf);
+}
+
+/* A pattern that means the same after a chdir; what is added is a text, so its % are doubled. */
+static char *absolute_pattern(const char *pattern)
+{
+    char folder[PATH_MAX];
+    if (*pattern == '/' || !getcwd(folder, sizeof folder)) return need_copy(pattern);
+    char *whole = need(2 * strlen(folder) + strlen(pattern) + 2), *at = whole;
+    for (const char *from = folder; *from; from++) {
+        if (*from == '%') *at++ = '%';
+        *at++ = *from;
+    }
+    if (at[-1] != '/') *at++ = '/';
+    strcpy(at, pattern);
+    return whole;
+}
+
+/* Tells the library which process is the first, whose file has the pattern's plain name. */
+static void mark_first(void)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%d", getpid());
+    setenv("GLEANER_FIRST", number, 1);
+}
+
+static int not_started(const char *name, int error)
+{
+    say("cannot start %s: %s", name, error == ENOENT ? "not found" : strerror(error));
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+/* -- with -o ------------------------------------------------------------------------------------
+ */
+
+static int replace_ourselves(struct request *request, const char *path, char **argv)
+{
+    char *output = absolute_pattern(request->output);
+    if (!conf_takes(output)) usage_error("run", "the output path may not contain a comma");
+    const char *obstacle = program_obstacle(path);
+    if (obstacle) say("there will be no profile of %s: %s", argv[0], obstacle);
+    /* First, so that -c can still change them. */
+    char *rest = request->conf;
+    request->conf = need_text(",exit:profile,output:%s%s", output, rest ? rest : "");
+    free(rest);
+    free(output);
+    set_conf(request);
+    free(request->conf);
+    mark_first();
+    execvp(path, argv);
+    return not_started(argv[0], errno);
+}
+
+/* -- without ------------------------------------------------------------------------------------
+ */
+
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder) {
+        for (struct dirent *entry; (entry = readdir(folder));)
+            if (entry->d_name[0] != '.' || strlen(entry->d_name) > 2)
+                unlinkat(dirfd(folder), entry->d_name, 0);
+        closedir(folder);
+    }
+    rmdir(path);
+}
+
+static void say_no_profile(const char *path, const char *name, int wait_status)
+{
+    const char *obstacle = program_obstacle(path);
+    if (obstacle)
+        say("no profile of %s: %s", name, obstacle);
+    else if (WIFSIGNALED(wait_status))
+        say("no profile of %s: it was killed by signal %d (-o FILE -c interval:10s would write "
+            "meanwhile)",
+            name, WTERMSIG(wait_status));
+    else
+        say("no profile of %s: it ended without writing one", name);
+}
+
+static void print_report(const char *file)
+{
+    struct profile *profile = load_profile(file);
+    if (profile) {
+        model_sort(profile, MEASURE_LIVE);
+        text_write(stderr, profile, MEASURE_LIVE, 20);
+    }
+    profile_free(profile);
+}
+
+/* A fresh folder's real path; NULL after one line. */
+static char *temporary_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *folder = need_text("%s/gleaner-run.XXXXXX", base && *base ? base : "/tmp");
+    char *real = mkdtemp(folder) ? realpath(folder, NULL) : NULL;
+    if (!real) say("cannot make a folder %s: %s", folder, strerror(errno));
+    free(folder);
+    if (real && strpbrk(real, ",%\n")) {
+        say("TMPDIR may not contain a comma or per cent sign");
+        rmdir(real);
+        free(real);
+        real = NULL;
+    }
+    return real;
+}
+
+static int run_and_report(struct request *request, const char *path, char **argv)
+{
+    char *folder = temporary_folder();
+    if (!folder) return EXIT_PROBLEM;
+    char *file = need_text("%s/profile.pb.gz", folder);
+    /* Last: nothing may send the profile elsewhere, and children that outlive the folder write
+     * none. */
+    add_conf(request, "exit", "profile");
+    add_conf(request, "output", file);
+    add_conf(request, "follow", "no");
+    set_conf(request);
+    int wait_status = 0;
+    pid_t pid = supervise(path, argv, mark_first, &wait_status);
+    int status = 0;
+    if (pid < 0)
+        status = not_started(argv[0], errno);
+    else if (access(file, F_OK))
+        say_no_profile(path, argv[0], wait_status);
+    else
+        print_report(file);
+    remove_folder(folder);
+    free(file);
+    free(folder);
+    free(request->conf);
+    if (pid < 0) return status;
+    end_as(wait_status);
+}
+
+static _Noreturn void not_yet(const char *option)
+{
+    usage_error("run",
+                "%s is not in this version: it needs the collector, which comes with the next",
+                option);
+}
+
+int command_run(int argc, char **argv)
+{
+    enum { FAIL = 256, RECLAIM };
+    static const struct option options[] = {
+        {"output", required_argument, 0, 'o'}, {"sample", required_argument, 0, 's'},
+        {"leaks", optional_argument, 0, 'l'},  {"fail", optional_argument, 0, FAIL},
+        {"reclaim", no_argument, 0, RECLAIM},  {"conf", required_argument, 0, 'c'},
+        {"help", no_argument, 0, 'h'},         {0}};
+    struct request request = {0};
+    opterr = 0;
+    optind = 0;
+    for (int option; (option = getopt_long(argc, argv, "+:o:s:l::c:h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'o':
+            request.output = optarg;
+            break;
+        case 's':
+            add_sample(&request, optarg);
+            break;
+        case 'l':
+            if (!optarg || strcmp(optarg, "off")) not_yet("--leaks");
+            break;
+        case FAIL:
+            not_yet("--fail");
+        case RECLAIM:
+            not_yet("--reclaim");
+        case 'c':
+            if (!strchr(optarg, ':') || !conf_takes(optarg))
+                usage_error("run", "--conf takes KEY:VALUE, not '%s'", optarg);
+            add_conf(&request, optarg, NULL);
+            break;
+        case 'h':
+            return show_help(help);
+        case ':':
+            usage_error("run", "%s needs a value", argv[optind - 1]);
+        default:
+            usage_error("run", "there is no option %s", argv[optind - 1]);
+        }
+    }
+    if (optind >= argc) usage_error("run", "a program to run is needed");
+    if (request.output && !*request.output) usage_error("run", "--output needs a file name");
+    char *path = program_find(argv[optind]);
+    if (!path) return not_started(argv[optind], errno);
+    if (!set_preload()) {
+        free(path);
+        return EXIT_PROBLEM;
+    }
+    int status = request.output ? replace_ourselves(&request, path, argv + optind)
+                                : run_and_report(&request, path, argv + optind);
+    free(path);
+    return status;
+}

@@ -1,0 +1,235 @@
+/* text.c: the report that people read.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/basics.h"
+#include "report/output.h"
+#include "report/print_site.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const titles[MEASURES] = {"Allocated", "Live", "At the peak", "Lost"};
+
+/* The command as the profile has it, safe to print; to be freed. */
+static char *command_of(const struct profile *profile)
+{
+    const char *command = head_text(profile, "command");
+    if (!command && profile->module_count) command = profile->modules[0].file;
+    if (!command || !*command) command = "an unnamed program";
+    return clean_text(command, strlen(command));
+}
+
+static void print_header(FILE *to, const struct profile *profile)
+{
+    char text[32], *command = command_of(profile);
+    double pid = head_number(profile, "pid");
+    if (profile->ours && !isnan(pid)) fprintf(to, "==%.0f==Gleaner: ", pid);
+    fprintf(to, "heap profile of %s\n", command);
+    free(command);
+    fprintf(to, "    taken %s", time_text(profile->time, text));
+    const char *reason = head_text(profile, "reason");
+    if (reason) {
+        char *clean = clean_text(reason, strlen(reason));
+        fprintf(to, " (%s)", clean);
+        free(clean);
+    }
+    if (profile->duration > 0) fprintf(to, ", after %.1f s", (double)profile->duration / 1e9);
+    if (profile->exact)
+        fputs("; every block was recorded\n", to);
+    else if (profile->period > 0)
+        fprintf(to, "; one sample every %s on average\n",
+                human_bytes((double)profile->period, text));
+    else
+        fputs(profile->ours ? "; sampling was off\n" : "\n", to);
+}
+
+static void print_total(FILE *to, const struct profile *profile, const char *label, const char *key)
+{
+    char path[64], human[32];
+    snprintf(path, sizeof path, "totals.%s.objects", key);
+    double objects = head_number(profile, path);
+    snprintf(path, sizeof path, "totals.%s.bytes", key);
+    double bytes = head_number(profile, path);
+    if (isnan(bytes)) return;
+    if (isnan(objects))
+        fprintf(to, "    %-14s %15s", label, "");
+    else
+        fprintf(to, "    %-14s %15.0f", label, objects);
+    fprintf(to, " %17.0f  (%s)", bytes, human_bytes(bytes, human));
+    double time = head_number(profile, "totals.peak.time"); /* seconds since 1970 */
+    if (!strcmp(key, "peak") && time > 0 && time < 9e9)
+        fprintf(to, " at %s", time_text((int64_t)(time * 1e9), human));
+    fputc('\n', to);
+}
+
+static void print_totals(FILE *to, const struct profile *profile)
+{
+    if (!json_object_size(json_object_get(profile->head, "totals"))) return;
+    fprintf(to, "\nTotals (exact%s)%*s %17s\n", profile->relative ? ", newer minus older" : "",
+            profile->relative ? 1 : 20, "blocks", "bytes");
+    print_total(to, profile, "allocated", "alloc");
+    print_total(to, profile, "live", "live");
+    print_total(to, profile, "peak", "peak");
+    if (head_number(profile, "totals.lost.bytes") > 0) print_total(to, profile, "lost", "lost");
+}
+
+/* What the sampler could not keep, from its own counters. */
+static void print_sampler(FILE *to, const struct profile *profile)
+{
+    static const struct {
+        const char *key, *text;
+    } notes[] = {
+        {"sampler.dropped_entries", "sampled blocks were not tracked: the table was full"},
+        {"sampler.dropped_stacks", "call stacks were not kept: the table was full"},
+        {"sampler.early", "samples are from before the start and have one frame only"},
+    };
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+        double count = head_number(profile, notes[i].key);
+        if (count > 0) fprintf(to, "    note: %.0f %s\n", count, notes[i].text);
+    }
+    double samples = head_number(profile, "sampler.samples");
+    double one_frame = head_number(profile, "sampler.one_frame");
+    if (samples >= 10 && one_frame > samples / 2)
+        fprintf(to, "    note: %.0f of %.0f stacks came back one frame deep; try -c unwind:fp\n",
+                one_frame, samples);
+}
+
+static void print_sites(FILE *to, const struct profile *profile, enum measure measure, size_t top)
+{
+    double total = 0;
+    size_t count = 0, shown = 0;
+    for (size_t i = 0; i < profile->site_count; i++) {
+        double bytes = profile->sites[i].figures[measure].bytes.value;
+        total += bytes;
+        count += bytes != 0;
+    }
+    char human[32];
+    fprintf(to, "\n%s by call stack: %.0f bytes (%s) at %zu %s", titles[measure], total,
+            human_bytes(total, human), count, count == 1 ? "stack" : "stacks");
+    fputs(profile->exact ? "\n" : ", estimated\n", to);
+    for (size_t i = 0; i < profile->site_count; i++) {
+        const struct site *site = &profile->sites[i];
+        const struct figure *figure = &site->figures[measure];
+        if (figure->bytes.value == 0) continue;
+        if (top && shown == top) break;
+        shown++;
+        fprintf(to, "\n%s", titles[measure]);
+        if (!profile->relative && total > 0)
+            fprintf(to, " %.1f%%", 100 * figure->bytes.value / total);
+        fputs(": ", to);
+        print_estimate(to, figure->bytes, "bytes", profile->relative);
+        fputs(" in ", to);
+        print_estimate(to, figure->objects, "blocks", profile->relative);
+        fputs(" allocated from:\n", to);
+        print_stack(to, site);
+    }
+    if (shown < count) fprintf(to, "\n… and %zu more (--top 0 shows all)\n", count - shown);
+}
+
+static void print_memory(FILE *to, const struct profile *profile)
+{
+    const json_t *memory = json_object_get(profile->head, "memory");
+    if (profile->relative || !json_object_size(memory)) return;
+    fputs("\nMemory of the process\n", to);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)memory, key, value)
+    {
+        if (!json_is_number(value)) continue;
+        char label[32], human[32];
+        char *clean = clean_text(key, strlen(key));
+        snprintf(label, sizeof label, "%s", clean);
+        free(clean);
+        for (char *at = label; *at; at++)
+            if (*at == '_') *at = ' ';
+        if (!strcmp(label, "rss")) strcpy(label, "resident (RSS)");
+        fprintf(to, "    %-20s %17.0f  (%s)\n", label, json_number_value(value),
+                human_bytes(json_number_value(value), human));
+    }
+}
+
+void text_write(FILE *to, const struct profile *profile, enum measure measure, size_t top)
+{
+    print_header(to, profile);
+    print_totals(to, profile);
+    print_sampler(to, profile);
+    if (measure == MEASURE_LOST && profile->ours)
+        fputs("    note: this version does not look for lost blocks; they are all counted live\n",
+              to);
+    print_sites(to, profile, measure, top);
+    print_memory(to, profile);
+}
+
+/* -- growth -------------------------------------------------------------------------------------
+ */
+
+enum trend { GREW, SHRANK, UNSURE, SAME };
+
+static enum trend trend_of(const struct estimate *change)
+{
+    if (isnan(change->lo)) return change->value > 0 ? GREW : change->value < 0 ? SHRANK : SAME;
+    if (change->lo > 0) return GREW;
+    if (change->hi < 0) return SHRANK;
+    return change->value == 0 ? SAME : UNSURE;
+}
+
+static void print_trend(FILE *to, const struct profile *difference, enum trend wanted, size_t top)
+{
+    size_t shown = 0, count = 0;
+    for (size_t i = 0; i < difference->site_count; i++)
+        count += trend_of(&difference->sites[i].figures[MEASURE_LIVE].bytes) == wanted;
+    for (size_t n = 0; n < difference->site_count && (!top || shown < top); n++) {
+        /* Sorted by falling growth: what shrank most is at the end. */
+        size_t i = wanted == SHRANK ? difference->site_count - 1 - n : n;
+        const struct site *site = &difference->sites[i];
+        const struct figure *change = &site->figures[MEASURE_LIVE];
+        if (trend_of(&change->bytes) != wanted) continue;
+        shown++;
+        fputs(wanted == GREW ? "\nGrew: " : "\nShrank: ", to);
+        print_estimate(to, change->bytes, "bytes", true);
+        fputs(" in ", to);
+        print_estimate(to, change->objects, "blocks", true);
+        fprintf(to, ", from %.0f to %.0f bytes, allocated from:\n",
+                site->before[MEASURE_LIVE].bytes.value, site->after[MEASURE_LIVE].bytes.value);
+        print_stack(to, site);
+    }
+    if (shown < count)
+        fprintf(to, "\n… and %zu more that %s (--top 0 shows all)\n", count - shown,
+                wanted == GREW ? "grew" : "shrank");
+}
+
+void growth_write(FILE *to, const struct profile *difference, const struct profile *newer,
+                  const struct profile *older, size_t top)
+{
+    char times[2][32], *command = command_of(newer);
+    fprintf(to, "Growth of live memory of %s\n    from %s to %s", command,
+            time_text(older->time, times[0]), time_text(newer->time, times[1]));
+    free(command);
+    if (older->time > 0 && newer->time > 0)
+        fprintf(to, " (%.1f s)", (double)(newer->time - older->time) / 1e9);
+    fputc('\n', to);
+    double live[2] = {head_number(older, "totals.live.bytes"),
+                      head_number(newer, "totals.live.bytes")};
+    if (!isnan(live[0]) && !isnan(live[1])) {
+        char human[2][32];
+        fprintf(to, "    live, exact: %s to %s, %+.0f bytes\n", human_bytes(live[0], human[0]),
+                human_bytes(live[1], human[1]), live[1] - live[0]);
+    }
+    size_t unsure = 0, sure = 0;
+    double noise = 0;
+    for (size_t i = 0; i < difference->site_count; i++) {
+        const struct estimate *change = &difference->sites[i].figures[MEASURE_LIVE].bytes;
+        enum trend trend = trend_of(change);
+        if (trend == UNSURE) {
+            unsure++;
+            noise += change->value;
+        }
+        sure += trend == GREW || trend == SHRANK;
+    }
+    print_trend(to, difference, GREW, top);
+    print_trend(to, difference, SHRANK, top);
+    if (!sure) fputs("\nNothing grew or shrank beyond the noise of sampling.\n", to);
+    if (unsure)
+        fprintf(to, "\nWithin the noise of sampling: %zu stacks, together %+.0f bytes.\n", unsure,
+                noise);
+}
