@@ -1,5 +1,6 @@
 // Zeroed blocks of all sizes: each must come zero although blocks were dirtied before they were
-// freed. SPDX-License-Identifier: LGPL-2.1-or-later
+// freed.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { OPS, TABLE, LARGEST, PARAMS };

@@ -1,6 +1,7 @@
 // Phases over time: each fills the heap with sizes of its own kind, then frees all but a few
 // long-lived blocks that lie scattered. An allocator that cannot reuse what lies between grows from
-// phase to phase; the peak is the result. SPDX-License-Identifier: LGPL-2.1-or-later
+// phase to phase; the peak is the result.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 #include <sys/resource.h>
 

@@ -3,16 +3,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Instructions per malloc and free pair under any preloaded allocator.
 
-pair_loop runs twice under callgrind, which counts only what happens inside its count_pairs; the
-difference of the two counts over the difference of the pairs leaves out whatever both runs do once.
-Loop and PLT stubs (some 12 instructions a pair) are in the figure. The count does not depend on load,
-so that it can be a test:
+pair_loop warms up and then calls count_pairs twice for each size, with few and with many pairs;
+callgrind counts inside that function only. The difference of the two counts over the difference of
+the pairs leaves out whatever both do once. Loop and PLT stubs (some 12 instructions a pair) are in the
+figure. The count does not depend on load, so that it can be a test:
 
-    instructions.py --build BUILD --preload LIBRARY --check
+    instructions.py --build BUILD --preload LIBRARY --modes m0 m1 --check
 
 exits with 1 and names every figure over its limit: m1 over 55 or m0 over 60 for 16 to 1024 bytes
 (DESIGN.md section 10), and a cliff, which is a size up to 32 KiB that costs more than --cliff times
-the cheapest size of its mode.
+the cheapest size of its mode. Exit status 2: it could not be counted.
 """
 import argparse
 import concurrent.futures
@@ -21,50 +21,54 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 SIZES = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768]
 MODES = {"m0": "freed at once", "m1": "64 allocated, then 64 freed", "m2": "calloc, freed at once"}
 LIMITS = {"m0": 60, "m1": 55}
 LIMIT_SIZE = 1024
-PAIRS = (6400, 25600)
+PAIRS = {"m0": 6400, "m1": 6400, "m2": 640}  # MANY - FEW of pair_loop.c
 
 
-def collected(build, mode, size, pairs, preload, conf):
-    """The instructions inside count_pairs of one run; raises RuntimeError with valgrind's words."""
+def count(build, mode, sizes, preload=None, conf=()):
+    """{(mode, size): instructions per pair} from one process that does `sizes` in turn. Raises
+    RuntimeError with valgrind's words."""
     environment = dict(os.environ)
     for name in ("LD_PRELOAD", "GLEANER_CONF"):
         environment.pop(name, None)
     if preload:
         environment["LD_PRELOAD"] = preload
-    for item in conf:
-        name, _, value = item.partition("=")
-        environment[name] = value
-    # valgrind's replacement of malloc (soname-synonyms) is a matter of memcheck; callgrind has none.
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-               "--collect-atstart=no", "--toggle-collect=count_pairs",
-               os.path.join(build, "bench", "pair_loop"), mode, str(size), str(pairs)]
-    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         text=True, errors="replace", check=False)
-    found = re.search(r"Collected : (\d+)", run.stderr)
-    if run.returncode != 0 or not found or f"ops {pairs}" not in run.stdout:
-        raise RuntimeError(" ".join(command) + ": " + run.stderr.strip())
-    if "cannot be preloaded" in run.stderr:
-        raise RuntimeError(f"{preload}: cannot be preloaded")
-    return int(found.group(1))
+    environment.update(item.split("=", 1) for item in conf)
+    with tempfile.TemporaryDirectory(prefix="gleaner-count-") as folder:
+        # callgrind does not replace malloc, so that the preload's is what runs; memcheck would need
+        # --soname-synonyms=somalloc=nouserintercepts.
+        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + folder + "/out",
+                   "--collect-atstart=no", "--toggle-collect=count_pairs",
+                   "--dump-after=count_pairs", os.path.join(build, "bench", "pair_loop"), mode,
+                   *map(str, sizes)]
+        run = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+        if run.returncode != 0:
+            raise RuntimeError(" ".join(command) + ": " + run.stderr.strip())
+        if "cannot be preloaded" in run.stderr:
+            raise RuntimeError(f"{preload}: cannot be preloaded")
+        totals = []
+        for part in range(1, 2 * len(sizes) + 1):
+            with open(f"{folder}/out.{part}", encoding="utf-8", errors="replace") as text:
+                totals.append(int(re.search(r"^totals: (\d+)", text.read(), re.M).group(1)))
+    return {(mode, size): (totals[2 * i + 1] - totals[2 * i]) / PAIRS[mode]
+            for i, size in enumerate(sizes)}
 
 
-def per_pair(build, mode, size, preload=None, conf=()):
-    """Instructions per pair of `size` bytes in `mode`, as a float."""
-    few, many = (collected(build, mode, size, pairs, preload, conf) for pairs in PAIRS)
-    return (many - few) / (PAIRS[1] - PAIRS[0])
-
-
-def measure(build, sizes, modes, preload, conf, jobs):
-    """{(mode, size): instructions per pair} for all of `sizes` and `modes`."""
-    cells = [(mode, size) for mode in modes for size in sizes]
+def measure(build, sizes, modes, preload, conf, jobs, apart):
+    """{(mode, size): instructions per pair} for all; `apart`: a process for each size."""
+    groups = [[size] for size in sizes] if apart else [sizes]
+    table = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        values = pool.map(lambda cell: per_pair(build, *cell, preload, conf), cells)
-        return dict(zip(cells, values))
+        for part in pool.map(lambda job: count(build, *job, preload, conf),
+                             [(mode, group) for mode in modes for group in groups]):
+            table.update(part)
+    return table
 
 
 def excesses(table, cliff):
@@ -92,6 +96,8 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES))
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--apart", action="store_true",
+                        help="a process for each size, so that none finds what another one left")
     parser.add_argument("--check", action="store_true", help="exit with 1 when over a limit")
     parser.add_argument("--cliff", type=float, default=3.0, metavar="TIMES",
                         help="a size may cost so many times the cheapest (default %(default)s)")
@@ -102,7 +108,7 @@ def main():
         parser.exit(2, f"instructions.py: {options.preload}: no such file\n")
     try:
         table = measure(options.build, options.sizes, options.modes, options.preload, options.conf,
-                        options.jobs)
+                        options.jobs, options.apart)
     except RuntimeError as error:
         parser.exit(2, f"instructions.py: {error}\n")
     print("bytes " + "".join(f"{size:>8}" for size in options.sizes))

@@ -1,6 +1,6 @@
 // Blocks of 5 to 25 MiB, replaced one after another and touched page by page: an allocator that
-// gives them back to the system at once pays for every page again. SPDX-License-Identifier:
-// LGPL-2.1-or-later
+// gives them back to the system at once pays for every page again.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { OPS, LIVE, LOW, HIGH, PARAMS };

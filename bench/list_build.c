@@ -1,5 +1,6 @@
 // Linked structures built, walked and destroyed: lists of small nodes and treaps with keys and
-// strings, as compilers and interpreters make them. SPDX-License-Identifier: LGPL-2.1-or-later
+// strings, as compilers and interpreters make them.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { ROUNDS, NODES, KEYS, PARAMS };

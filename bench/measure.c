@@ -2,7 +2,8 @@
 // environment and writes "status user sys wall maxrss" to the file RESULT (seconds, KiB; status as
 // a shell gives it, 124 when it was stopped after SECONDS). A program of its own because a child's
 // ru_maxrss starts with the size of the process that forked it: an interpreter would hide small
-// peaks. SPDX-License-Identifier: LGPL-2.1-or-later
+// peaks.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // Threads that share nothing, each replacing blocks of 8 to 4096 bytes, small ones far more often:
-// the cost of the fast path with threads alive. SPDX-License-Identifier: LGPL-2.1-or-later
+// the cost of the fast path with threads alive.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { THREADS, OPS, SLOTS, LOW, HIGH, PARAMS };

@@ -1,6 +1,7 @@
 // A server's request handlers: every thread replaces random blocks of a table, then leaves the
 // table to another thread and ends. After Larson and Krishnan, "Memory allocation for long-running
-// server applications" (ISMM 1998). SPDX-License-Identifier: LGPL-2.1-or-later
+// server applications" (ISMM 1998).
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 #include <semaphore.h>
 #include <stdatomic.h>

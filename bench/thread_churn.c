@@ -1,5 +1,6 @@
 // Threads are born and die all the time, each with a few blocks: a thread frees what a dead one
-// left, and leaves blocks of its own to be freed later. SPDX-License-Identifier: LGPL-2.1-or-later
+// left, and leaves blocks of its own to be freed later.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { LANES, WAVES, BLOCKS, LOW, HIGH, PARAMS };

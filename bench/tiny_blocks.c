@@ -1,7 +1,7 @@
 // Arithmetic on small heap-allocated numbers: every operation makes a new block of some 8 to 48
 // bytes and drops its operands, so nearly all blocks die at once. Stands for number-theory and
-// symbolic programs such as cfrac in Grunwald and Zorn's set. SPDX-License-Identifier:
-// LGPL-2.1-or-later
+// symbolic programs such as cfrac in Grunwald and Zorn's set.
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench.h"
 
 enum { STEPS, LIMBS, PARAMS };
