@@ -1,13 +1,12 @@
 /* exit.c: the profile and the report at the end, see exit.h.
 
    Ways out: return from main and exit (a handler), quick_exit (another), _exit and _Exit (wrapped:
-   nothing else sees them).  Every process of a tree writes its profile, only the first the text. Written once a process; never by a vfork child, whose _exit ends only
-   itself while it borrows the parent's memory.  A fatal signal and a bare system call write
-   nothing. SPDX-License-Identifier: LGPL-2.1-or-later */
+   nothing else sees them).  Every process of a tree writes its profile, only the first the text.
+   Written once a process; never by a vfork child, whose _exit ends only itself while it borrows the
+   parent's memory.  A fatal signal and a bare system call write nothing.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/exit.h"
-#include "heap/heap.h"
 #include "heap/os.h"
-#include "heap/print.h"
 #include "heap/syscall.h"
 #include "preload/face.h"
 #include "preload/fork.h"
