@@ -3,9 +3,9 @@
    1. Data.  One table of keys; each key has a reader that checks the value and stores it, and a
       sentence that says what would have been right.
    2. Synchronisation.  None: start-up, one thread.
-   3. Bounds.  A text is read once from front to back; an item longer than ITEM is named and
-   skipped; after 8 complaints the rest is counted in one line, so that a file of junk cannot flood
-   stderr. SPDX-License-Identifier: LGPL-2.1-or-later */
+   3. Bounds.  A text is read once from front to back; an item longer than ITEM is named and skipped;
+      after 8 complaints one line says that there are more, so that junk cannot flood stderr.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/config.h"
 #include "heap/os.h"
 #include "heap/print.h"

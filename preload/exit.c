@@ -1,17 +1,17 @@
 /* exit.c: the profile and the report at the end, see exit.h.
 
    Ways out: return from main and exit (a handler), quick_exit (another), _exit and _Exit (wrapped:
-   nothing else sees them).  Written once a process; never by a vfork child, whose _exit ends only
-   itself while it borrows the parent's memory.  A fatal signal and a bare system call write
-   nothing. SPDX-License-Identifier: LGPL-2.1-or-later */
+   nothing else sees them).  Every process of a tree writes its profile, only the first the text.
+   Written once a process; never by a vfork child, whose _exit ends only itself while it borrows the
+   parent's memory.  A fatal signal and a bare system call write nothing.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/exit.h"
-#include "heap/heap.h"
 #include "heap/os.h"
-#include "heap/print.h"
 #include "heap/syscall.h"
 #include "preload/face.h"
 #include "preload/fork.h"
 #include "preload/output.h"
+#include "preload/report.h"
 #include "preload/scope.h"
 
 #include <errno.h>
@@ -54,56 +54,6 @@ static int stderr_now(void)
     return 2;
 }
 
-static void size_text(char *to, size_t bytes, uint64_t n)
-{
-    static const char units[] = "KMGT";
-    if (n < 1024) {
-        print_to(to, bytes, "%lu B", (unsigned long)n);
-        return;
-    }
-    unsigned u = 0;
-    uint64_t tenths = n * 10 / 1024;
-    for (; tenths >= 10240 && units[u + 1]; u++) tenths /= 1024;
-    print_to(to, bytes, "%lu.%lu %ciB", (unsigned long)(tenths / 10), (unsigned long)(tenths % 10),
-             units[u]);
-}
-
-/* Exact totals and the heaviest classes.  Call stacks need symbols, which the command looks up
-   outside of the target: `gleaner run` and `gleaner report` print them. */
-static void print_report(int fd, const char *file)
-{
-    struct heap_stats s;
-    char live[32], peak[32], all[32];
-    heap_stats(&s);
-    size_text(live, sizeof live, s.live_bytes);
-    size_text(peak, sizeof peak, s.peak_bytes);
-    size_text(all, sizeof all, s.allocated_bytes);
-    print_fd(fd,
-             "==%d== Gleaner: %s live in %lu blocks at exit; peak %s; %s allocated in %lu blocks\n",
-             (int)raw_syscall(SYS_getpid, 0), live, (unsigned long)s.live, peak, all,
-             (unsigned long)s.allocated);
-    uint64_t below = UINT64_MAX;
-    for (unsigned line = 0; line < 5; line++) { /* five lines; ties of equal weight show once */
-        const struct heap_class_stats *heaviest = NULL;
-        for (unsigned i = 0; i < HEAP_CLASSES; i++) {
-            const struct heap_class_stats *c = &s.of[i];
-            if (i >= s.classes && i != HEAP_CLASS_LARGE) continue;
-            if (c->live_bytes > 0 && c->live_bytes < below &&
-                (!heaviest || c->live_bytes > heaviest->live_bytes))
-                heaviest = c;
-        }
-        if (!heaviest) break;
-        below = heaviest->live_bytes;
-        size_text(live, sizeof live, below);
-        if (heaviest->size == 0)
-            print_fd(fd, "    %s in %lu large blocks\n", live, (unsigned long)heaviest->live);
-        else
-            print_fd(fd, "    %s in %lu blocks of up to %zu bytes\n", live,
-                     (unsigned long)heaviest->live, heaviest->size);
-    }
-    if (file) print_fd(fd, "    by call stack: gleaner report %s\n", file);
-}
-
 static void process_ends(void)
 {
     if (!report && !profile) return;
@@ -121,7 +71,7 @@ static void process_ends(void)
     int before = errno;
     char file[CONFIG_PATH];
     int fd = stderr_now(), error = profile ? output_profile(NULL, "exit", fd, file) : 0;
-    if (report) print_report(fd, profile && error == 0 ? file : NULL);
+    if (report && output_first()) report_print(fd, profile && error == 0 ? file : NULL);
     errno = before;
 }
 

@@ -1,10 +1,11 @@
 /* fork.c: the fork handlers, and children that came to be without them.
 
    1. Order.  Ours are registered first: prepare handlers run last to first, so the program's run
-      before ours and may allocate; ours then close the gates, the sampler's and then the heap's, and
-      parent and child open them the other way round.  No lock that malloc needs is held across a
-      fork: glibc takes the stdio locks after our handlers, while another thread inside getline holds
-      one of them and calls realloc (glibc's tst-malloc-fork-deadlock hangs jemalloc and tcmalloc).
+      before ours and may allocate; ours then close the gates, the sampler's and then the heap's,
+      and parent and child open them the other way round.  No lock that malloc needs is held across
+      a fork: glibc takes the stdio locks after our handlers, while another thread inside getline
+      holds one of them and calls realloc (glibc's tst-malloc-fork-deadlock hangs jemalloc and
+      tcmalloc).
    2. A page with MADV_WIPEONFORK (Linux 4.14) reads as zero in a child with memory of its own, and
       as before in one that shares ours: with the process's number that tells vfork from _Fork.
    SPDX-License-Identifier: LGPL-2.1-or-later */

@@ -1,7 +1,7 @@
-/* malloc.c: the C family, as the glibc manual's "Replacing malloc" wants it.  Each function is
-   hidden and named own_*, which is what this library itself calls and compares with: the exported
-   names are aliases, and what the loader binds those to may be another's definition that comes
-   first. SPDX-License-Identifier: LGPL-2.1-or-later */
+/* malloc.c: the C family, as the glibc manual's "Replacing malloc" wants it.  Each function is hidden
+   and named own_*, which is what this library itself calls and compares with: the exported names are
+   aliases, and what the loader binds those to may be another's definition that comes first.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "preload/face.h"

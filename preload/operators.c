@@ -3,12 +3,12 @@
    1. A block that can be had costs no more than malloc.  Sizes given to delete are not looked at:
       they are wrong in too many programs (gperftools#1617).
    2. When there is none, the program's own C++ runtime decides, by its operator of the same name,
-      which lies after ours in the scope: it calls malloc (ours: there is none), asks the new
-   handler again and again, throws std::bad_alloc; its nothrow form catches that and returns a null
+      which lies after ours in the scope: it calls malloc (ours: there is none), asks the new handler
+      again and again, throws std::bad_alloc; its nothrow form catches that and returns a null
       pointer.  So handlers, the exception's type and its unwinding are the runtime's, whichever it
-   is. (That libstdc++ and libc++ are written so is their manuals' promise: replacing malloc
-   suffices.) A runtime that came with a dlopen'd plugin is not in our scope: it is found by the
-   caller's module, or by its file's name if it is loaded.
+      is.  (libstdc++'s and libc++'s are written so, for their users' replacement of malloc.)
+      A runtime that came with a dlopen'd plugin is not in our scope: it is found by the caller's
+      module, or by its file's name if it is loaded.
    3. Where an executable brings its own malloc the operators use that (HAZARDS.md H90): other
       libraries bind `malloc` to it and may free what they got from new.
    SPDX-License-Identifier: LGPL-2.1-or-later */

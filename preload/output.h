@@ -1,5 +1,5 @@
-/* output.h: where profiles go, and writing one.  A relative pattern is relative to the folder that the
-   process started in (daemons change theirs).
+/* output.h: where profiles go, and writing one.  A relative pattern is relative to the folder that
+   the process started in (daemons change theirs).
 
    The first process of a tree writes where the pattern says; every other one adds `.PID` where the
    pattern has no %p.  Who is first: `gleaner run` sets GLEANER_FIRST in the program's environment

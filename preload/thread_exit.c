@@ -1,10 +1,9 @@
 /* thread_exit.c: sets a thread's heap aside when the thread ends.
 
-   By a thread-specific key, as every allocator does; its destructor runs among those of the
-   program, which allocate and free.  So it puts itself back until the next to last of the rounds
-   that POSIX promises, and once more if a heap was made after that.  What comes later still (the C
-   library's own clean-up) frees only, which needs no heap. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   By a thread-specific key, as every allocator does; its destructor runs among those of the program,
+   which allocate and free.  So it puts itself back until the next to last of the rounds that POSIX
+   promises.  What comes later still works without a heap of the thread's own, only slower.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "preload/face.h"
 
