@@ -46,7 +46,10 @@ int blocking_rest_ms(int timeout_ms, int64_t began)
     return rest > 0 ? (int)rest : 0;
 }
 
-void *blocking_real(const char *name) { return dlsym(RTLD_NEXT, name); }
+void *blocking_real(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
 
 void blocking_start(void)
 {

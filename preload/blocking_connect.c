@@ -21,8 +21,8 @@ static int call_accept4(int fd, struct sockaddr *from, socklen_t *bytes, int fla
                                 : (int)FALLBACK(SYS_accept4, fd, from, bytes, flags);
 }
 
-/* Where another thread takes the connection between the wait and the call, the call waits for the whole
-   timeout again: accept has no MSG_DONTWAIT. */
+/* Where another thread takes the connection between the wait and the call, the call waits for the
+   whole timeout again: accept has no MSG_DONTWAIT. */
 static int do_accept(int fd, struct sockaddr *from, socklen_t *bytes, int flags)
 {
     struct undisturbed since = undisturbed();
@@ -52,8 +52,8 @@ static int call_connect(int fd, const struct sockaddr *to, socklen_t bytes)
                                 : (int)FALLBACK(SYS_connect, fd, to, bytes);
 }
 
-/* An interrupted connect goes on in the kernel, and a second call joins it.  One that runs out of time says
-   EINPROGRESS; a local socket, EAGAIN.  (net/ipv4/af_inet.c, net/unix/af_unix.c) */
+/* An interrupted connect goes on in the kernel, and a second call joins it.  One that runs out of
+   time says EINPROGRESS; a local socket, EAGAIN.  (net/ipv4/af_inet.c, net/unix/af_unix.c) */
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t bytes)
 {
     struct undisturbed since = undisturbed();

@@ -91,8 +91,7 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t bytes)
                                    : raw_poll(fds, n, timeout));
 }
 
-EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-                 const sigset_t *mask)
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
     UNTIL_TIMESPEC(likely(real_ppoll) ? real_ppoll(fds, n, timeout, mask)
                                       : raw_ppoll(fds, n, timeout, mask));
@@ -121,8 +120,8 @@ static int call_select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t
     return result;
 }
 
-/* Linux leaves the rest in the timeout, but cut to microseconds; many interruptions would add up to an early
-   return.  The sets are untouched after EINTR (fs/select.c, core_sys_select). */
+/* Linux leaves the rest in the timeout, but cut to microseconds; many interruptions would add up to
+   an early return.  The sets are untouched after EINTR (fs/select.c, core_sys_select). */
 EXPORT int select(int n, fd_set *readable, fd_set *writable, fd_set *other, struct timeval *timeout)
 {
     struct undisturbed since = undisturbed();
@@ -163,9 +162,8 @@ static int raw_pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct time
 EXPORT int pselect(int n, fd_set *readable, fd_set *writable, fd_set *other,
                    const struct timespec *timeout, const sigset_t *mask)
 {
-    UNTIL_TIMESPEC(likely(real_pselect)
-                       ? real_pselect(n, readable, writable, other, timeout, mask)
-                       : raw_pselect(n, readable, writable, other, timeout, mask));
+    UNTIL_TIMESPEC(likely(real_pselect) ? real_pselect(n, readable, writable, other, timeout, mask)
+                                        : raw_pselect(n, readable, writable, other, timeout, mask));
 }
 
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
@@ -185,8 +183,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, c
 EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int n, const struct timespec *timeout,
                         const sigset_t *mask)
 {
-    UNTIL_TIMESPEC(likely(real_epoll_pwait2)
-                       ? real_epoll_pwait2(fd, events, n, timeout, mask)
-                       : (int)FALLBACK(SYS_epoll_pwait2, fd, events, n, timeout, mask,
-                                       SIGSET_BYTES));
+    UNTIL_TIMESPEC(likely(real_epoll_pwait2) ? real_epoll_pwait2(fd, events, n, timeout, mask)
+                                             : (int)FALLBACK(SYS_epoll_pwait2, fd, events, n,
+                                                             timeout, mask, SIGSET_BYTES));
 }

@@ -1,6 +1,5 @@
-/* blocking_recv.c: receiving from sockets: EINTR where SO_RCVTIMEO is set, and parts where MSG_WAITALL asks
-   for all.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* blocking_recv.c: receiving from sockets: EINTR where SO_RCVTIMEO is set, and parts where
+   MSG_WAITALL asks for all. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking_transfer.h"
 
@@ -50,9 +49,15 @@ static ssize_t attempt_recv(const struct transfer *t, size_t done, bool nonblock
 static COLD ssize_t recv_on(int fd, const struct msghdr *form, struct msghdr *to, int flags,
                             struct undisturbed since, int64_t began, ssize_t first)
 {
-    struct transfer t = {.fd = fd, .whole = flags & MSG_WAITALL, .began = began, .flags = flags,
-                         .vector = form->msg_iov, .count = form->msg_iovlen, .message = to,
-                         .other = (void *)form, .attempt = attempt_recv};
+    struct transfer t = {.fd = fd,
+                         .whole = flags & MSG_WAITALL,
+                         .began = began,
+                         .flags = flags,
+                         .vector = form->msg_iov,
+                         .count = form->msg_iovlen,
+                         .message = to,
+                         .other = (void *)form,
+                         .attempt = attempt_recv};
     t.total = transfer_bytes(t.vector, t.count);
     if (first >= 0 && (size_t)first == t.total) return first;
     if (flags & MSG_PEEK) first = -1; /* the bytes are still there: ask for the whole again */
@@ -140,8 +145,8 @@ static int call_recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struc
 
 #define KERNEL_ERESTARTSYS 512
 
-/* An interruption after the first message is kept as the socket's error, raw (net/socket.c, do_recvmmsg), and
-   comes back once. */
+/* An interruption after the first message is kept as the socket's error, raw (net/socket.c,
+   do_recvmmsg), and comes back once. */
 static ssize_t attempt_recvmmsg(const struct transfer *t, size_t done, bool nonblocking,
                                 size_t *asked)
 {
@@ -161,8 +166,12 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct tim
     int64_t began = transfer_began(since);
     int r = call_recvmmsg(fd, m, n, flags, timeout);
     if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
-    struct transfer t = {.fd = fd, .whole = !(flags & MSG_WAITFORONE), .began = began,
-                         .flags = flags, .total = n, .other = timeout,
+    struct transfer t = {.fd = fd,
+                         .whole = !(flags & MSG_WAITFORONE),
+                         .began = began,
+                         .flags = flags,
+                         .total = n,
+                         .other = timeout,
                          .vector = (const struct iovec *)(const void *)m,
                          .attempt = attempt_recvmmsg};
     return (int)transfer_go_on(&t, since, r);

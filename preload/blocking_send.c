@@ -40,9 +40,16 @@ static ssize_t attempt_send(const struct transfer *t, size_t done, bool nonblock
 static COLD ssize_t send_on(int fd, const struct msghdr *m, size_t total, int flags,
                             struct undisturbed since, int64_t began, ssize_t first)
 {
-    struct transfer t = {.fd = fd, .writes = true, .whole = true, .began = began, .flags = flags,
-                         .vector = m->msg_iov, .count = m->msg_iovlen,
-                         .message = (struct msghdr *)m, .total = total, .attempt = attempt_send};
+    struct transfer t = {.fd = fd,
+                         .writes = true,
+                         .whole = true,
+                         .began = began,
+                         .flags = flags,
+                         .vector = m->msg_iov,
+                         .count = m->msg_iovlen,
+                         .message = (struct msghdr *)m,
+                         .total = total,
+                         .attempt = attempt_send};
     return transfer_go_on(&t, since, first);
 }
 
@@ -55,8 +62,8 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags, const s
                                     : FALLBACK(SYS_sendto, fd, from, bytes, flags, to, to_bytes);
     if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
     struct iovec v = {(void *)from, bytes};
-    struct msghdr m = {.msg_name = (void *)to, .msg_namelen = to_bytes, .msg_iov = &v,
-                       .msg_iovlen = 1};
+    struct msghdr m = {
+        .msg_name = (void *)to, .msg_namelen = to_bytes, .msg_iov = &v, .msg_iovlen = 1};
     return send_on(fd, &m, bytes, flags, since, began, r);
 }
 
@@ -104,8 +111,14 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
     int64_t began = transfer_began(since);
     int r = call_sendmmsg(fd, m, n, flags);
     if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
-    struct transfer t = {.fd = fd, .writes = true, .whole = true, .began = began, .flags = flags,
-                         .total = n, .other = m, .attempt = attempt_sendmmsg};
+    struct transfer t = {.fd = fd,
+                         .writes = true,
+                         .whole = true,
+                         .began = began,
+                         .flags = flags,
+                         .total = n,
+                         .other = m,
+                         .attempt = attempt_sendmmsg};
     return (int)transfer_go_on(&t, since, r);
 }
 

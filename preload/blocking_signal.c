@@ -1,5 +1,5 @@
-/* blocking_signal.c: waiting for signals.  sigwait goes on by itself after EINTR (glibc), and is left alone.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* blocking_signal.c: waiting for signals.  sigwait goes on by itself after EINTR (glibc), and is
+   left alone. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 
@@ -81,8 +81,8 @@ EXPORT int sigsuspend(const sigset_t *mask)
 
 ALSO_KNOWN_AS(sigsuspend, __sigsuspend);
 
-/* `what` is a mask of BSD's (is_signal 0) or a signal (1).  The mask is swapped and swapped back by libc
-   around each attempt, so a signal that comes between two attempts waits for the next. */
+/* `what` is a mask of BSD's (is_signal 0) or a signal (1).  The mask is swapped and swapped back by
+   libc around each attempt, so a signal that comes between two attempts waits for the next. */
 int __sigpause(int, int);
 EXPORT int __sigpause(int what, int is_signal)
 {
@@ -95,8 +95,14 @@ EXPORT int __sigpause(int what, int is_signal)
 }
 
 int __xpg_sigpause(int);
-EXPORT int __xpg_sigpause(int sig) { return __sigpause(sig, 1); }
+EXPORT int __xpg_sigpause(int sig)
+{
+    return __sigpause(sig, 1);
+}
 
 /* <signal.h> gives the plain name to __xpg_sigpause. */
 int bsd_sigpause(int) __asm__("sigpause");
-EXPORT int bsd_sigpause(int mask) { return __sigpause(mask, 0); }
+EXPORT int bsd_sigpause(int mask)
+{
+    return __sigpause(mask, 0);
+}

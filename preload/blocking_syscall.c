@@ -1,6 +1,6 @@
-/* blocking_syscall.c: waits that are made through libc's syscall(), futex above all.  Transfers made that way
-   are not handled: disturb.c leaves such a thread alone.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* blocking_syscall.c: waits that are made through libc's syscall(), futex above all.  Transfers
+   made that way are not handled: disturb.c leaves such a thread alone. SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 
@@ -10,8 +10,8 @@
 
 enum timeout_form {
     NO_WAIT,
-    SAME_AGAIN,       /* no timeout, an absolute one, or one that the kernel itself moves on */
-    RELATIVE,         /* a struct timespec */
+    SAME_AGAIN, /* no timeout, an absolute one, or one that the kernel itself moves on */
+    RELATIVE,   /* a struct timespec */
     MILLISECONDS,
 };
 

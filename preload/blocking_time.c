@@ -44,8 +44,8 @@ EXPORT int nanosleep(const struct timespec *t, struct timespec *rest)
 
 ALSO_KNOWN_AS(nanosleep, __nanosleep);
 
-/* libc's own goes by clock_nanosleep inside libc, which no wrapper sees; POSIX: returns the seconds left,
-   rounded. */
+/* libc's own goes by clock_nanosleep inside libc, which no wrapper sees; POSIX: returns the seconds
+   left, rounded. */
 EXPORT unsigned sleep(unsigned seconds)
 {
     struct timespec t = {(time_t)seconds, 0}, rest = {0, 0};

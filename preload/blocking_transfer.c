@@ -67,7 +67,8 @@ ssize_t transfer_go_on(struct transfer *t, struct undisturbed since, ssize_t fir
     int e = errno;
     size_t done = first > 0 ? (size_t)first : 0;
     if (t->began == 0) t->began = blocking_now(CLOCK_MONOTONIC_COARSE);
-    /* A file's write is not interrupted: a part is a full disk, or RLIMIT_FSIZE, which would send a signal. */
+    /* A file's write is not interrupted: a part is a full disk, or RLIMIT_FSIZE, which would send a
+     * signal. */
     if (done > 0 && (!t->whole || is_regular(t->fd))) return first;
     for (;;) {
         size_t asked = 0;

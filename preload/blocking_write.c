@@ -63,8 +63,12 @@ static ssize_t attempt_read(const struct transfer *t, size_t done, bool nonblock
 static COLD ssize_t read_on(int fd, const struct iovec *v, size_t n, struct undisturbed since,
                             int64_t began, ssize_t first)
 {
-    struct transfer t = {.fd = fd, .began = began, .vector = v, .count = n,
-                         .total = transfer_bytes(v, n), .attempt = attempt_read};
+    struct transfer t = {.fd = fd,
+                         .began = began,
+                         .vector = v,
+                         .count = n,
+                         .total = transfer_bytes(v, n),
+                         .attempt = attempt_read};
     return transfer_go_on(&t, since, first);
 }
 
@@ -113,8 +117,14 @@ static ssize_t attempt_write(const struct transfer *t, size_t done, bool nonbloc
 static COLD ssize_t write_on(int fd, const struct iovec *v, size_t n, size_t total,
                              struct undisturbed since, int64_t began, ssize_t first)
 {
-    struct transfer t = {.fd = fd, .writes = true, .whole = true, .began = began, .vector = v,
-                         .count = n, .total = total, .attempt = attempt_write};
+    struct transfer t = {.fd = fd,
+                         .writes = true,
+                         .whole = true,
+                         .began = began,
+                         .vector = v,
+                         .count = n,
+                         .total = total,
+                         .attempt = attempt_write};
     return transfer_go_on(&t, since, first);
 }
 
@@ -170,8 +180,13 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
     struct stat st;
     /* Into a pipe it returns when the pipe is full, without us too. */
     bool pipe = raw_syscall(SYS_fstat, out, &st) == 0 && S_ISFIFO(st.st_mode);
-    struct transfer t = {.fd = out, .writes = true, .whole = !pipe, .began = began, .total = bytes,
-                         .other = &p, .attempt = attempt_sendfile};
+    struct transfer t = {.fd = out,
+                         .writes = true,
+                         .whole = !pipe,
+                         .began = began,
+                         .total = bytes,
+                         .other = &p,
+                         .attempt = attempt_sendfile};
     return transfer_go_on(&t, since, r);
 }
 
@@ -184,8 +199,9 @@ EXPORT ssize_t getrandom(void *to, size_t bytes, unsigned flags)
     size_t done = 0;
     ssize_t r;
     do {
-        r = likely(real_getrandom) ? real_getrandom((char *)to + done, bytes - done, flags)
-                                   : FALLBACK(SYS_getrandom, (char *)to + done, bytes - done, flags);
+        r = likely(real_getrandom)
+                ? real_getrandom((char *)to + done, bytes - done, flags)
+                : FALLBACK(SYS_getrandom, (char *)to + done, bytes - done, flags);
         if (r > 0) done += (size_t)r;
     } while (unlikely(done < bytes) && (r > 0 || (r < 0 && errno == EINTR)) && was_ours(&since));
     return done > 0 ? (ssize_t)done : r;

@@ -14,7 +14,10 @@ struct range {
 
 static struct range libc_text, own_text, libc_syscall;
 
-static bool within(struct range r, uint64_t p) { return p >= r.from && p < r.to; }
+static bool within(struct range r, uint64_t p)
+{
+    return p >= r.from && p < r.to;
+}
 
 /* Stores the executable segments of the object that holds the address `of`. */
 struct search {
@@ -117,8 +120,8 @@ static bool is_transfer(long nr)
     }
 }
 
-/* Does the stack above `sp` hold a return address of ours?  libc's frames below a wrapper are well under a
-   KiB.  Read by a system call, since the stack may vanish meanwhile. */
+/* Does the stack above `sp` hold a return address of ours?  libc's frames below a wrapper are well
+   under a KiB.  Read by a system call, since the stack may vanish meanwhile. */
 static bool in_wrapper(uint64_t sp)
 {
     uintptr_t words[128];
@@ -142,8 +145,8 @@ bool disturb_would_show(const struct task_call *call)
     if (call->number < 0 || !libc_text.to) return false;
     bool in_libc = within(libc_text, call->pc) && !within(libc_syscall, call->pc);
     if (call->number == SYS_futex) {
-        /* libc goes back to sleep by itself; sem_timedwait is wrapped.  Without a timeout the kernel
-           restarts. */
+        /* libc goes back to sleep by itself; sem_timedwait is wrapped.  Without a timeout the
+           kernel restarts. */
         return !in_libc && !within(own_text, call->pc) && call->arguments[3] != 0 &&
                !in_wrapper(call->sp);
     }

@@ -18,10 +18,10 @@
 
 /* Filled by the holder of the gate, read by the child in its copy. */
 static struct {
-    bool to_command;    /* the answer file of the protocol; else `path` */
+    bool to_command; /* the answer file of the protocol; else `path` */
     char path[4096];
     char reason[32];
-    long child;         /* result of the clone */
+    long child; /* result of the clone */
 } job;
 
 /* Too big for a stack. */
@@ -33,7 +33,10 @@ bool dump_start(void)
            control_page_start();
 }
 
-static uint32_t own_uid(void) { return (uint32_t)raw_syscall(SYS_geteuid, 0); }
+static uint32_t own_uid(void)
+{
+    return (uint32_t)raw_syscall(SYS_geteuid, 0);
+}
 
 /* The answer file, checked; or a negative errno. */
 static long open_answer(uint32_t pid)
@@ -41,8 +44,8 @@ static long open_answer(uint32_t pid)
     char name[96];
     struct stat st;
     print_to(name, sizeof name, "/tmp/gleaner-%u", own_uid());
-    long folder = raw_syscall(SYS_openat, AT_FDCWD, name,
-                              O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    long folder =
+        raw_syscall(SYS_openat, AT_FDCWD, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (folder < 0) return folder;
     long e = raw_syscall(SYS_fstat, folder, &st);
     if (e != 0) return e;
@@ -82,7 +85,8 @@ static void write_profile(void *unused)
     raw_syscall(SYS_fchmod, fd, error ? 0200 : 0400);
 }
 
-/* A profile does not need a complete stop: what it reads is consistent by itself, thread by thread. */
+/* A profile does not need a complete stop: what it reads is consistent by itself, thread by thread.
+ */
 static void in_stopped_world(const struct stop_result *result, void *argument)
 {
     job.child = snapshot_take(write_profile, NULL, DUMP_SECONDS);

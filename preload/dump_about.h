@@ -12,7 +12,8 @@ struct dump_facts {
     char executable[4096];
 };
 
-/* Fills in everything about process `pid` but `compress`.  In a snapshot child: raw calls, opens files. */
+/* Fills in everything about process `pid` but `compress`.  In a snapshot child: raw calls, opens
+ * files. */
 void dump_about(struct dump_facts *to, uint32_t pid, const char *reason);
 
 #endif

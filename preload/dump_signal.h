@@ -5,9 +5,9 @@
 
 #include "heap/base.h"
 
-/* Installs the handler for `sig`.  `path` writes the next profile's path into `to` and returns its length, as
-   snprintf does; it is called in the signal handler.  Once, from start-up, after dump_start.  False if the
-   signal cannot be had, or is taken already. */
+/* Installs the handler for `sig`.  `path` writes the next profile's path into `to` and returns its
+   length, as snprintf does; it is called in the signal handler.  Once, from start-up, after
+   dump_start.  False if the signal cannot be had, or is taken already. */
 bool dump_signal_start(int sig, size_t (*path)(char *to, size_t bytes));
 
 #endif

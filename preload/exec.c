@@ -1,19 +1,19 @@
 /* exec.c: starting another program in this process, or in a child.
 
-   A signal 33 that is queued when exec succeeds would kill the new program, which has no handler yet (HAZARDS.md
-   H82).  So exec takes the gate (no stop of ours is under way, none begins), has 33 ignored, which
-   also drops what is queued and is inherited, and undoes both if exec fails.  For that instant a setuid in
-   another thread, which glibc announces by 33, would not be heard in a thread; programs do not
-   change their identity while another thread calls exec.
+   A signal 33 that is queued when exec succeeds would kill the new program, which has no handler
+   yet (HAZARDS.md H82).  So exec takes the gate (no stop of ours is under way, none begins), has 33
+   ignored, which also drops what is queued and is inherited, and undoes both if exec fails.  For
+   that instant a setuid in another thread, which glibc announces by 33, would not be heard in a
+   thread; programs do not change their identity while another thread calls exec.
 
-   A child of vfork has signal handlers of its own but our memory: it ignores 33 for itself and takes no gate.
-   posix_spawn's own child, inside libc, needs nothing: it starts with an empty queue, and glibc sets 33 to
-   SIG_IGN in it (sysdeps/unix/sysv/linux/spawni.c); only its environment is ours to edit.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+   A child of vfork has signal handlers of its own but our memory: it ignores 33 for itself and
+   takes no gate. posix_spawn's own child, inside libc, needs nothing: it starts with an empty
+   queue, and glibc sets 33 to SIG_IGN in it (sysdeps/unix/sysv/linux/spawni.c); only its
+   environment is ours to edit. SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/exec.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
-#include "preload/exec.h"
 #include "preload/follow.h"
 #include "preload/process.h"
 #include "preload/signal33.h"
@@ -87,7 +87,10 @@ EXPORT int execve(const char *path, char *const argv[], char *const envp[])
     return r;
 }
 
-EXPORT int execv(const char *path, char *const argv[]) { return execve(path, argv, environ); }
+EXPORT int execv(const char *path, char *const argv[])
+{
+    return execve(path, argv, environ);
+}
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
@@ -100,7 +103,10 @@ EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
     return r;
 }
 
-EXPORT int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, environ); }
+EXPORT int execvp(const char *file, char *const argv[])
+{
+    return execvpe(file, argv, environ);
+}
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
@@ -124,8 +130,8 @@ EXPORT int execveat(int fd, const char *path, char *const argv[], char *const en
     return r;
 }
 
-/* The forms with a list: the arguments are gathered on the stack, as libc does (they may be called after
-   vfork). */
+/* The forms with a list: the arguments are gathered on the stack, as libc does (they may be called
+   after vfork). */
 #define GATHER(first, argv, list)                                                                  \
     va_list list;                                                                                  \
     size_t n_ = 1;                                                                                 \

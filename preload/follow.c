@@ -26,7 +26,10 @@ void follow_start(bool follow_, const char *library)
     }
 }
 
-bool follow_children(void) { return follow; }
+bool follow_children(void)
+{
+    return follow;
+}
 
 static bool is_preload(const char *variable)
 {
@@ -34,7 +37,10 @@ static bool is_preload(const char *variable)
 }
 
 /* The loader separates by spaces and colons (ld.so(8)). */
-static size_t entry_length(const char *p) { return strcspn(p, " :"); }
+static size_t entry_length(const char *p)
+{
+    return strcspn(p, " :");
+}
 
 static bool is_ours(const char *entry, size_t n)
 {

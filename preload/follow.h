@@ -6,8 +6,9 @@
 
 #include "heap/base.h"
 
-/* Sets whether children are followed (the key `follow`; the default is yes) and the library's own path
-   as it stands in LD_PRELOAD, from start-up; an entry whose last part is that of `library` is taken out. */
+/* Sets whether children are followed (the key `follow`; the default is yes) and the library's own
+   path as it stands in LD_PRELOAD, from start-up; an entry whose last part is that of `library` is
+   taken out. */
 void follow_start(bool follow, const char *library);
 
 bool follow_children(void);
@@ -15,8 +16,8 @@ bool follow_children(void);
 /* How much room follow_edit needs, in bytes; 0 if the environment can be used as it is. */
 size_t follow_room(char *const *environment);
 
-/* Builds the edited environment in `room` (that many bytes, aligned for a pointer) and returns it.  Touches
-   nothing else: callable in a vfork child. */
+/* Builds the edited environment in `room` (that many bytes, aligned for a pointer) and returns it.
+   Touches nothing else: callable in a vfork child. */
 char **follow_edit(char *const *environment, void *room);
 
 #endif

@@ -23,13 +23,13 @@ static plain_handler *(*real_signal)(int, plain_handler *);
 static plain_handler *(*real_sysv_signal)(int, plain_handler *);
 static plain_handler *(*real_sigset)(int, plain_handler *);
 
-/* The three arguments are passed on in either form: the kernel fills all three registers always. The
-   calls are tail calls. */
+/* The three arguments are passed on in either form: the kernel fills all three registers always.
+   The calls are tail calls. */
 static void enter_plain(int sig, siginfo_t *info, void *context)
 {
     handlers_ran++;
     ((info_handler *)(void *)atomic_load_explicit(&plain[sig], memory_order_relaxed))(sig, info,
-                                                                                     context);
+                                                                                      context);
 }
 
 static void enter_with_info(int sig, siginfo_t *info, void *context)
@@ -139,8 +139,14 @@ EXPORT plain_handler *signal(int sig, plain_handler *h)
 }
 
 plain_handler *bsd_signal(int, plain_handler *);
-EXPORT plain_handler *bsd_signal(int sig, plain_handler *h) { return signal(sig, h); }
-EXPORT plain_handler *ssignal(int sig, plain_handler *h) { return signal(sig, h); }
+EXPORT plain_handler *bsd_signal(int sig, plain_handler *h)
+{
+    return signal(sig, h);
+}
+EXPORT plain_handler *ssignal(int sig, plain_handler *h)
+{
+    return signal(sig, h);
+}
 
 EXPORT plain_handler *__sysv_signal(int sig, plain_handler *h)
 {
@@ -148,7 +154,10 @@ EXPORT plain_handler *__sysv_signal(int sig, plain_handler *h)
     return old_style(real_sysv_signal, sig, h);
 }
 
-EXPORT plain_handler *sysv_signal(int sig, plain_handler *h) { return __sysv_signal(sig, h); }
+EXPORT plain_handler *sysv_signal(int sig, plain_handler *h)
+{
+    return __sysv_signal(sig, h);
+}
 
 EXPORT plain_handler *sigset(int sig, plain_handler *h)
 {

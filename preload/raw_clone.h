@@ -5,10 +5,10 @@
 
 #include "heap/base.h"
 
-/* clone(flags) with the child running `run(argument)` on the stack that ends below `stack_top` (which is
-   rounded down to 16).  `run` must not return: it ends by SYS_exit or SYS_exit_group.  The child keeps
-   the caller's thread pointer, so nothing in it may use thread-local variables, errno among them, when
-   memory is shared.  Returns the child's tid, or a negative errno. */
+/* clone(flags) with the child running `run(argument)` on the stack that ends below `stack_top`
+   (which is rounded down to 16).  `run` must not return: it ends by SYS_exit or SYS_exit_group. The
+   child keeps the caller's thread pointer, so nothing in it may use thread-local variables, errno
+   among them, when memory is shared.  Returns the child's tid, or a negative errno. */
 long raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *argument);
 
 #endif

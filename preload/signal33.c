@@ -108,7 +108,8 @@ void signal33_check(void)
     if (atomic_load(&process->in_exec) || signal33_installed() || process_is_borrowed()) return;
     install();
     /* An exec that began in between has ignored 33 before this: let it be ignored again. */
-    if (atomic_load(&process->in_exec)) signal33_raw_install(SIGNAL33, (void (*)(int, void *, void *))(void *)SIG_IGN);
+    if (atomic_load(&process->in_exec))
+        signal33_raw_install(SIGNAL33, (void (*)(int, void *, void *))(void *)SIG_IGN);
 }
 
 void signal33_exec_begin(void)

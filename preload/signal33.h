@@ -1,14 +1,14 @@
 /* signal33.h: the one signal that we use, and how it is told from the C library's.
 
    1. Why 33.  glibc keeps 32 and 33 to itself: sigaction refuses them, sigprocmask never blocks
-      them, sigwait and signalfd never take them (nptl/internaltypes.h), so no program can be in their
-      way.  glibc's own use of 33 is to make setuid and its like act on all threads; it sends that by
-      tgkill (si_code SI_TKILL), we send with SI_QUEUE and a magic value.
+      them, sigwait and signalfd never take them (nptl/internaltypes.h), so no program can be in
+   their way.  glibc's own use of 33 is to make setuid and its like act on all threads; it sends
+   that by tgkill (si_code SI_TKILL), we send with SI_QUEUE and a magic value.
    2. Order.  Ours is installed over whatever is there, and what is there is called for every signal
       that is not ours.  glibc installs its own when it makes its first thread, over ours: hence
       signal33_check (HAZARDS.md H4, H84).
-   3. The handler runs with every signal blocked, restarts what can be restarted, uses an alternate stack
-      where there is one, and makes raw system calls only.
+   3. The handler runs with every signal blocked, restarts what can be restarted, uses an alternate
+   stack where there is one, and makes raw system calls only.
 
    The value (64 bits) of every signal of ours:
 
@@ -37,16 +37,16 @@ static inline uint64_t signal33_value(unsigned op, uint32_t number)
    process_start.  False if the kernel refuses. */
 bool signal33_start(void);
 
-/* If another handler than ours is installed, keeps it for chaining and installs ours again.  Call it
-   after the creation of a thread, and at a thread's first allocation.  One system call; any thread.
-   Does nothing before signal33_start, in a vfork child, and while a thread is in exec. */
+/* If another handler than ours is installed, keeps it for chaining and installs ours again.  Call
+   it after the creation of a thread, and at a thread's first allocation.  One system call; any
+   thread. Does nothing before signal33_start, in a vfork child, and while a thread is in exec. */
 void signal33_check(void);
 
 /* Is ours the installed handler? */
 bool signal33_installed(void);
 
-/* exec: a queued 33 would kill the new program (HAZARDS.md H82).  `begin` makes the process ignore 33,
-   `failed` installs our handler again.  The caller holds the gate, or is a vfork child. */
+/* exec: a queued 33 would kill the new program (HAZARDS.md H82).  `begin` makes the process ignore
+   33, `failed` installs our handler again.  The caller holds the gate, or is a vfork child. */
 void signal33_exec_begin(void);
 void signal33_exec_failed(void);
 

@@ -1,18 +1,19 @@
 /* stop.c: stopping the world by signal 33.
 
-   1. Data.  The process page (process.h) holds the number of the stop under way, on which parked threads
-      sleep, and a count of arrivals, on which the stopper sleeps.  threads.h holds a record a thread.
-   2. Who stops.  In a process with one thread nothing needs stopping.  Else a helper thread does it, made
-      for this stop and gone after it, with a stack and a *descriptor table of its own* (CLONE_THREAD
-      without CLONE_FILES): listing /proc opens files, and a number taken in the program's table, however
-      briefly, is a number that another thread's open() does not get, or that a closefrom() closes under us.
-      The caller sleeps in the kernel meanwhile (CLONE_VFORK), its registers in its signal frame.
-      Where seccomp refuses the helper, the caller does the work itself.
+   1. Data.  The process page (process.h) holds the number of the stop under way, on which parked
+   threads sleep, and a count of arrivals, on which the stopper sleeps.  threads.h holds a record a
+   thread.
+   2. Who stops.  In a process with one thread nothing needs stopping.  Else a helper thread does
+   it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
+   (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
+   program's table, however briefly, is a number that another thread's open() does not get, or that
+   a closefrom() closes under us. The caller sleeps in the kernel meanwhile (CLONE_VFORK), its
+   registers in its signal frame. Where seccomp refuses the helper, the caller does the work itself.
    3. Algorithm (HAZARDS.md C1).  List /proc/self/task; ask every thread not yet asked, save those
-      that a signal would disturb (disturb.h); wait for the answers; list again, until a listing that began
-      with everybody parked brings nobody new.  A thread that has not answered in 5 ms is looked at:
-      dead ones drop out, vfork's parents and those that a debugger holds are not waited for, the
-      others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
+      that a signal would disturb (disturb.h); wait for the answers; list again, until a listing
+   that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
+   looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
+   for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
    4. A signal that arrives late finds another stop number, or none, and returns at once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/stop.h"
@@ -71,7 +72,10 @@ static void futex_wake(_Atomic uint32_t *word, int n)
     raw_syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n);
 }
 
-static uint32_t own_tid(void) { return (uint32_t)raw_syscall(SYS_gettid, 0); }
+static uint32_t own_tid(void)
+{
+    return (uint32_t)raw_syscall(SYS_gettid, 0);
+}
 
 bool stop_start(void)
 {
@@ -129,7 +133,8 @@ void stop_arrived(uint32_t number, void *context)
     atomic_store(&r->context, NULL);
 }
 
-/* Queues the signal; the queue is bounded, and shared by all of a user's processes (HAZARDS.md H6). */
+/* Queues the signal; the queue is bounded, and shared by all of a user's processes (HAZARDS.md H6).
+ */
 static long send_with_patience(uint32_t tid, uint32_t number)
 {
     long r = -EAGAIN;
@@ -181,8 +186,8 @@ struct kernel_dirent {
 /* One pass over the threads; false if they cannot be listed. */
 static bool list_and_ask(struct stopper *w)
 {
-    long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/task",
-                          O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    long fd =
+        raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return false;
     w->fresh = w->unknown = w->result.threads = 0;
     w->result.listings++;

@@ -1,8 +1,9 @@
 /* stop.h: stopping every other thread of the process, unseen by the program.
 
-   Use.  Take the gate; call stop_world with the work; leave the gate.  The work ("inside") runs while the
-   others are parked, under these rules: raw system calls and memory of our own only; no libc, no
-   allocation, no lock, no thread-local variable; it may run in another thread than the caller's.
+   Use.  Take the gate; call stop_world with the work; leave the gate.  The work ("inside") runs
+   while the others are parked, under these rules: raw system calls and memory of our own only; no
+   libc, no allocation, no lock, no thread-local variable; it may run in another thread than the
+   caller's.
 
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_STOP_H
@@ -11,14 +12,14 @@
 #include "preload/threads.h"
 
 struct stop_result {
-    bool complete;      /* every thread is parked: nothing of the program runs */
-    bool no_proc;       /* /proc cannot be read: other threads are unknown and run on */
-    unsigned threads;   /* listed, the caller among them */
-    unsigned left;      /* THREAD_INLINE: not disturbed, and blocked in the kernel when seen */
-    unsigned held;      /* THREAD_HELD: could not run when seen */
-    unsigned silent;    /* THREAD_SILENT, or without a record: may be running now */
-    unsigned listings;  /* passes over /proc/self/task */
-    uint64_t wait_ns;   /* from the first signal to the last answer */
+    bool complete;     /* every thread is parked: nothing of the program runs */
+    bool no_proc;      /* /proc cannot be read: other threads are unknown and run on */
+    unsigned threads;  /* listed, the caller among them */
+    unsigned left;     /* THREAD_INLINE: not disturbed, and blocked in the kernel when seen */
+    unsigned held;     /* THREAD_HELD: could not run when seen */
+    unsigned silent;   /* THREAD_SILENT, or without a record: may be running now */
+    unsigned listings; /* passes over /proc/self/task */
+    uint64_t wait_ns;  /* from the first signal to the last answer */
 };
 
 struct stop_job {
@@ -28,22 +29,22 @@ struct stop_job {
     bool urgent;   /* try in spite of earlier failures */
 };
 
-/* Prepares stacks and looks up where libc and we ourselves lie; from start-up, after process_start and
-   before another thread exists.  False if the system gives no memory: never stop then. */
+/* Prepares stacks and looks up where libc and we ourselves lie; from start-up, after process_start
+   and before another thread exists.  False if the system gives no memory: never stop then. */
 bool stop_start(void);
 
-/* The gate: at most one thread of the process stops the world, dumps, or is in exec.  `take` waits; it
-   returns false, and takes nothing, if the calling thread holds it already (exec in a handler that
-   interrupted exec).  `try` does not wait, and is for signal handlers.  `leave` runs a request that came
-   meanwhile (dump.h).  Never in a vfork child. */
+/* The gate: at most one thread of the process stops the world, dumps, or is in exec.  `take` waits;
+   it returns false, and takes nothing, if the calling thread holds it already (exec in a handler
+   that interrupted exec).  `try` does not wait, and is for signal handlers.  `leave` runs a request
+   that came meanwhile (dump.h).  Never in a vfork child. */
 bool stop_gate_take(void);
 bool stop_gate_try(void);
 void stop_gate_leave(void);
 
-/* Stops the world, calls job->inside, lets go.  The caller holds the gate.  Bounded: after 200 ms the work is
-   called all the same, with `complete` false.  Returns false, without having called anything, if the
-   job is not urgent and earlier stops failed: after a failure it refuses for 1 s, then 2, 4, 8, and
-   after the fifth in a row for good. */
+/* Stops the world, calls job->inside, lets go.  The caller holds the gate.  Bounded: after 200 ms
+   the work is called all the same, with `complete` false.  Returns false, without having called
+   anything, if the job is not urgent and earlier stops failed: after a failure it refuses for 1 s,
+   then 2, 4, 8, and after the fifth in a row for good. */
 bool stop_world(const struct stop_job *job);
 
 /* The signal handler's part: the calling thread was asked to park for stop `number`. */

@@ -75,7 +75,8 @@ bool task_call(uint32_t tid, struct task_call *to)
 unsigned task_count(void)
 {
     struct stat st;
-    /* A folder's links are its sub-folders and two: one a thread (fs/proc/base.c, proc_task_getattr). */
+    /* A folder's links are its sub-folders and two: one a thread (fs/proc/base.c,
+     * proc_task_getattr). */
     if (raw_syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) != 0) return 0;
     return st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0;
 }

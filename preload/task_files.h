@@ -1,5 +1,5 @@
-/* task_files.h: what /proc says of one of our threads.  Raw system calls; opens a descriptor, so it belongs
-   into a thread whose descriptor table is its own (stop.c), or into a single thread.
+/* task_files.h: what /proc says of one of our threads.  Raw system calls; opens a descriptor, so it
+   belongs into a thread whose descriptor table is its own (stop.c), or into a single thread.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_TASK_FILES_H
 #define GLEANER_TASK_FILES_H

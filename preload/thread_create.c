@@ -1,6 +1,6 @@
-/* thread_create.c: the wrapper around pthread_create, which changes nothing: it gives the sampler the last
-   moment with one thread, and looks after signal 33, since glibc's first thread installs a handler.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* thread_create.c: the wrapper around pthread_create, which changes nothing: it gives the sampler
+   the last moment with one thread, and looks after signal 33, since glibc's first thread installs a
+   handler. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/thread_create.h"
 #include "preload/blocking.h"
 #include "preload/signal33.h"
@@ -11,10 +11,13 @@
 static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static atomic_bool prepared;
 
-void thread_create_start(void) { real_pthread_create = blocking_real("pthread_create"); }
+void thread_create_start(void)
+{
+    real_pthread_create = blocking_real("pthread_create");
+}
 
-EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*run)(void *), void *argument)
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
 {
     if (unlikely(!real_pthread_create)) {
         thread_create_start();

@@ -10,10 +10,14 @@
 
 static _Atomic(struct thread_record *) segments[SEGMENTS];
 
-static uint32_t size_of(unsigned segment) { return FIRST << (2 * segment); }
+static uint32_t size_of(unsigned segment)
+{
+    return FIRST << (2 * segment);
+}
 
 /* Threads' ids are handed out in sequence, so their low bits spread them evenly. */
-static struct thread_record *at(struct thread_record *s, unsigned segment, uint32_t tid, uint32_t probe)
+static struct thread_record *at(struct thread_record *s, unsigned segment, uint32_t tid,
+                                uint32_t probe)
 {
     return &s[(tid + probe) & (size_of(segment) - 1)];
 }

@@ -1,8 +1,8 @@
 /* wait.c: hiding the snapshot child from a program that waits for any child.
 
-   The child ends without a signal, so only a wait with __WALL or __WCLONE can see it (HAZARDS.md H86; wait(2)).
-   Such a wait that got our child is made again; what it had to say about the child is ours.  A wait with
-   WNOHANG that would have said ECHILD says 0 while a snapshot runs.
+   The child ends without a signal, so only a wait with __WALL or __WCLONE can see it (HAZARDS.md
+   H86; wait(2)). Such a wait that got our child is made again; what it had to say about the child
+   is ours.  A wait with WNOHANG that would have said ECHILD says 0 while a snapshot runs.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/wait.h"
 #include "heap/syscall.h"
@@ -25,7 +25,10 @@ void wait_start(void)
 }
 
 /* Could it see a snapshot child, now or while it waits? */
-static bool may_see_snapshot(int options) { return unlikely(options & (__WALL | __WCLONE)); }
+static bool may_see_snapshot(int options)
+{
+    return unlikely(options & (__WALL | __WCLONE));
+}
 
 static pid_t call_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {

@@ -1,7 +1,7 @@
-/* own-signals.c: while the world stops 100 times a second, a signal handler of the program (without SA_RESTART) still
-   interrupts each blocking call, every time (the other half of T10); with SA_RESTART it interrupts what it
-   would interrupt without us; and sigaction reports what was installed.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* own-signals.c: while the world stops 100 times a second, a signal handler of the program (without
+   SA_RESTART) still interrupts each blocking call, every time (the other half of T10); with
+   SA_RESTART it interrupts what it would interrupt without us; and sigaction reports what was
+   installed. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <fcntl.h>
@@ -13,7 +13,10 @@
 #include <sys/syscall.h>
 
 static atomic_uint handled;
-static void on_usr1(int sig) { atomic_fetch_add(&handled, 1); }
+static void on_usr1(int sig)
+{
+    atomic_fetch_add(&handled, 1);
+}
 static void on_usr1_info(int sig, siginfo_t *info, void *context)
 {
     if (info->si_signo != SIGUSR1 || info->si_pid != getpid() || !context) FAIL("wrong siginfo");
@@ -23,14 +26,23 @@ static void on_usr1_info(int sig, siginfo_t *info, void *context)
 static int pipe_of_nothing[2], epoll_fd, socket_fd[2];
 static const struct timespec long_ts = {20, 0};
 
-static long do_nanosleep(void) { return nanosleep(&long_ts, NULL); }
+static long do_nanosleep(void)
+{
+    return nanosleep(&long_ts, NULL);
+}
 static long do_clock_nanosleep(void)
 {
     errno = clock_nanosleep(CLOCK_MONOTONIC, 0, &long_ts, NULL);
     return errno ? -1 : 0;
 }
-static long do_poll(void) { return poll(NULL, 0, 20000); }
-static long do_ppoll(void) { return ppoll(NULL, 0, &long_ts, NULL); }
+static long do_poll(void)
+{
+    return poll(NULL, 0, 20000);
+}
+static long do_ppoll(void)
+{
+    return ppoll(NULL, 0, &long_ts, NULL);
+}
 static long do_select(void)
 {
     struct timeval tv = {20, 0};
@@ -41,7 +53,10 @@ static long do_epoll(void)
     struct epoll_event ev;
     return epoll_wait(epoll_fd, &ev, 1, -1);
 }
-static long do_pause(void) { return pause(); }
+static long do_pause(void)
+{
+    return pause();
+}
 static long do_sigtimedwait(void)
 {
     sigset_t set;
@@ -67,7 +82,10 @@ static long do_sem(void)
     until.tv_sec += 20;
     return sem_timedwait(&s, &until);
 }
-static long do_usleep(void) { return usleep(20000000); }
+static long do_usleep(void)
+{
+    return usleep(20000000);
+}
 
 static struct call {
     const char *name;

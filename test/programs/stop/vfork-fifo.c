@@ -1,5 +1,5 @@
-/* vfork-fifo.c: a thread hangs in posix_spawn, whose child opens a pipe that nobody opens yet: it cannot be
-   stopped.  Stops are incomplete then, short, and complete again afterwards (T9).
+/* vfork-fifo.c: a thread hangs in posix_spawn, whose child opens a pipe that nobody opens yet: it
+   cannot be stopped.  Stops are incomplete then, short, and complete again afterwards (T9).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 

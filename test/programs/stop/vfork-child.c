@@ -1,13 +1,19 @@
-/* vfork-child.c: what a vfork child does with signals and exec stays in the child: afterwards the parent's handlers are
-   the parent's, and it still stops and answers.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* vfork-child.c: what a vfork child does with signals and exec stays in the child: afterwards the
+   parent's handlers are the parent's, and it still stops and answers. SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/wait.h>
 
 static volatile sig_atomic_t ours, childs;
-static void ours_ran(int sig) { ours++; }
-static void childs_ran(int sig) { childs++; }
+static void ours_ran(int sig)
+{
+    ours++;
+}
+static void childs_ran(int sig)
+{
+    childs++;
+}
 
 static void *idle(void *unused)
 {

@@ -1,6 +1,5 @@
-/* fake-upper.c: stands for the parts that are not under test in libgleaner-stop.so: the profile's writer, the
-   sampler, and the constructor.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* fake-upper.c: stands for the parts that are not under test in libgleaner-stop.so: the profile's
+   writer, the sampler, and the constructor. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/dump.h"
@@ -18,7 +17,8 @@
 void sampler_prepare_threads(void) {}
 void sampler_modules_changed(void) {}
 
-/* Takes as long as STOP_HOLD_MS says, so that a test can look at a process with a snapshot child. */
+/* Takes as long as STOP_HOLD_MS says, so that a test can look at a process with a snapshot child.
+ */
 static long hold_ms;
 
 int profile_write(int fd, const struct profile_about *about)
@@ -72,7 +72,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     }
 }
 
-/* For the programs: one stop of the world that lasts `hold_us`.  2: complete, 1: incomplete, 0: refused. */
+/* For the programs: one stop of the world that lasts `hold_us`.  2: complete, 1: incomplete, 0:
+ * refused. */
 static void hold(const struct stop_result *result, void *argument)
 {
     long *p = argument;

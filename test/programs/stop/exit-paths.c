@@ -1,6 +1,5 @@
-/* exit-paths.c: the ways in which a program ends, while the world stops and snapshots are taken (T30).  run.c sees that
-   no child is left over.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* exit-paths.c: the ways in which a program ends, while the world stops and snapshots are taken
+   (T30).  run.c sees that no child is left over. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 static void *worker_that_exits(void *unused)
@@ -15,7 +14,10 @@ static void *idle(void *unused)
     return NULL;
 }
 
-static void leave(int sig) { _exit(0); }
+static void leave(int sig)
+{
+    _exit(0);
+}
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
-/* exec-storm.c: execs itself again and again, by every form of exec, from a thread among others and with a full
-   signal mask, while it is stopped and asked for profiles: no signal 33 may be left for the new image (H82), and
-   the mask must not keep it from us (H83).
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* exec-storm.c: execs itself again and again, by every form of exec, from a thread among others and
+   with a full signal mask, while it is stopped and asked for profiles: no signal 33 may be left for
+   the new image (H82), and the mask must not keep it from us (H83). SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #include "program.h"
 
 #include <fcntl.h>
@@ -23,13 +23,27 @@ static void *again(void *unused)
     CHECK(execv("/nonexistent/program", nothing) == -1 && errno == ENOENT);
     CHECK(execvp("no-such-program-anywhere", nothing) == -1 && errno == ENOENT);
     switch (atoi(count) % 7) {
-    case 0: execv(self, argv); break;
-    case 1: execve(self, argv, environ); break;
-    case 2: execl(self, self, count, (char *)NULL); break;
-    case 3: execle(self, self, count, (char *)NULL, environ); break;
-    case 4: execlp(self, self, count, (char *)NULL); break;
-    case 5: fexecve(open(self, O_RDONLY | O_CLOEXEC), argv, environ); break;
-    case 6: execveat(AT_FDCWD, self, argv, environ, 0); break;
+    case 0:
+        execv(self, argv);
+        break;
+    case 1:
+        execve(self, argv, environ);
+        break;
+    case 2:
+        execl(self, self, count, (char *)NULL);
+        break;
+    case 3:
+        execle(self, self, count, (char *)NULL, environ);
+        break;
+    case 4:
+        execlp(self, self, count, (char *)NULL);
+        break;
+    case 5:
+        fexecve(open(self, O_RDONLY | O_CLOEXEC), argv, environ);
+        break;
+    case 6:
+        execveat(AT_FDCWD, self, argv, environ, 0);
+        break;
     }
     FAIL("exec failed: errno %d", errno);
     return NULL;

@@ -1,11 +1,14 @@
-/* wait-all.c: a program that counts its children by every kind of wait, while snapshots are taken of it (T13).
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* wait-all.c: a program that counts its children by every kind of wait, while snapshots are taken
+   of it (T13). SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/wait.h>
 
 static atomic_int chld;
-static void on_chld(int sig) { atomic_fetch_add(&chld, 1); }
+static void on_chld(int sig)
+{
+    atomic_fetch_add(&chld, 1);
+}
 
 static void have_children(int n, int code)
 {

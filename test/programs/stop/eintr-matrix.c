@@ -1,6 +1,6 @@
-/* eintr-matrix.c: every blocking call of HAZARDS.md A3, each in a thread, while the world stops 100 times a second:
-   no EINTR, no early return, no short transfer (T10).
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* eintr-matrix.c: every blocking call of HAZARDS.md A3, each in a thread, while the world stops 100
+   times a second: no EINTR, no early return, no short transfer (T10). SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #include "program.h"
 
 #include <aio.h>
@@ -193,7 +193,8 @@ static void queues(void)
     CHECK(id >= 0);
     pthread_t t;
     struct message m;
-    TIMED_FROM(CHECK(pthread_create(&t, NULL, send_later, &id) == 0), msgrcv(id, &m, 4, 0, 0), 4, 0);
+    TIMED_FROM(CHECK(pthread_create(&t, NULL, send_later, &id) == 0), msgrcv(id, &m, 4, 0, 0), 4,
+               0);
     pthread_join(t, NULL);
     msgctl(id, IPC_RMID, NULL);
 }
@@ -231,7 +232,8 @@ static void socket_timeouts(void)
     TIMED(recvmsg(s[0], &m, 0), -1, EAGAIN);
     TIMED(readv(s[0], &v, 1), -1, EAGAIN);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    CHECK(bind(l, (void *)&address, sizeof address.sun_family) == 0); /* the kernel chooses a name */
+    CHECK(bind(l, (void *)&address, sizeof address.sun_family) ==
+          0); /* the kernel chooses a name */
     CHECK(listen(l, 1) == 0);
     TIMED(accept(l, NULL, NULL), -1, EAGAIN);
     static char fill[65536];
@@ -405,10 +407,21 @@ static void *run(void *f)
 
 int main(int argc, char **argv)
 {
-    static void (*const all[])(void) = {
-        sleeps, polls, epolls, signal_waits, signal_waits_without_end, semaphores, system_v, queues,
-        asynchronous, socket_timeouts, transfers_to_pipe, transfers_to_socket,
-        transfers_from_socket, many_messages, random_bytes};
+    static void (*const all[])(void) = {sleeps,
+                                        polls,
+                                        epolls,
+                                        signal_waits,
+                                        signal_waits_without_end,
+                                        semaphores,
+                                        system_v,
+                                        queues,
+                                        asynchronous,
+                                        socket_timeouts,
+                                        transfers_to_pipe,
+                                        transfers_to_socket,
+                                        transfers_from_socket,
+                                        many_messages,
+                                        random_bytes};
     enum { N = sizeof all / sizeof all[0] };
     pthread_t t[N];
     sigset_t block;

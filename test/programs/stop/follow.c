@@ -1,6 +1,6 @@
-/* follow.c: with `follow:no` what is started does not get the library, and keeps the rest of LD_PRELOAD and of the
-   environment.  Run with STOP_FOLLOW=no.
-   SPDX-License-Identifier: LGPL-2.1-or-later */
+/* follow.c: with `follow:no` what is started does not get the library, and keeps the rest of
+   LD_PRELOAD and of the environment.  Run with STOP_FOLLOW=no. SPDX-License-Identifier:
+   LGPL-2.1-or-later */
 #include "program.h"
 
 #include <spawn.h>
