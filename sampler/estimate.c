@@ -16,8 +16,7 @@ static const struct {
 };
 #define LAST_EXACT 10
 
-/* Newton's method from a first guess by halving the exponent: 4 steps reach a double's precision.
- */
+/* Newton's method from a first guess by halving the exponent: 4 steps reach a double's precision. */
 double estimate_square_root(double x)
 {
     if (!(x > 0)) return 0;

@@ -1,12 +1,13 @@
 /* estimate.h: what sample points say about bytes and blocks, and how surely.
 
-   A program that allocated W words had each of them sampled with probability lambda, so the number
-   n of sample points is binomial and n / lambda is an unbiased estimate of W (Horvitz-Thompson).
-   For small lambda n is Poisson's, and Garwood's interval (Biometrika 28, 1936) covers the truth in
-   at least 95 % of cases, for any n, 0 included; its distances from n shrink by sqrt(1 - lambda) as
-   lambda grows, since the variance of n is W * lambda * (1 - lambda): lambda = 1 is exact. Pure
-   functions: no libc, no state.  The report command uses them too. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   A program that allocated W words had each of them sampled with probability lambda, so the
+   number n of sample points is binomial and n / lambda is an unbiased estimate of W
+   (Horvitz-Thompson). For small lambda n is Poisson's, and Garwood's interval (Biometrika 28,
+   1936) covers the truth in at least 95 % of cases, for any n, 0 included; its distances from n
+   shrink by sqrt(1 - lambda) as lambda grows, since the variance of n is W * lambda * (1 -
+   lambda): lambda = 1 is exact. Pure functions: no libc, no state.  The report command uses them
+   too.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_ESTIMATE_H
 #define GLEANER_ESTIMATE_H
 

@@ -1,7 +1,8 @@
 /* float_env.h: floating point inside malloc must not be seen outside.  The program may have
-   unmasked exceptions (feenableexcept), may test the sticky flags, or may round otherwise or flush
-   to zero: for our few operations we take the default environment and put back the program's.
-   (fenv.h would do, but lives in libm, which the library does not load into every program.)
+   unmasked exceptions (feenableexcept), may test the sticky flags, or may round otherwise or
+   flush to zero: for our few operations we take the default environment and put back the
+   program's. (fenv.h would do, but lives in libm, which the library does not load into every
+   program.)
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_FLOAT_ENV_H
 #define GLEANER_FLOAT_ENV_H

@@ -2,22 +2,22 @@
 
    The number of failures before the first success of Bernoulli trials with probability lambda is
    floor(log(u) / log(1 - lambda)) for u uniform in (0, 1] (Devroye, "Non-Uniform Random Variate
-   Generation", 1986, X.2).  As in OCaml's memprof the logarithm is a polynomial, so that the whole
-   batch is a few loops which compilers vectorise, and libm is not needed.
+   Generation", 1986, X.2).  As in OCaml's memprof the logarithm is a polynomial, so that the
+   whole batch is a few loops which compilers vectorise, and libm is not needed.
 
    The logarithm.  u is 31 random bits, because signed integers become floats in one vector
    instruction; the tail that this cuts off has the probability 2^-32.  u = m * 2^e with m in
-   [sqrt(1/2), sqrt(2)), so that u near 1 has e = 0 and nothing cancels: the error is relative, also
-   for the short gaps.  With r = m - 1,
+   [sqrt(1/2), sqrt(2)), so that u near 1 has e = 0 and nothing cancels: the error is relative,
+   also for the short gaps.  With r = m - 1,
 
        log(u) = e * log(2) + r + r^2 * P(r)
 
-   where P, of degree 6, is the minimax polynomial for (log(1 + r) - r) / r^2 on
-   [sqrt(1/2) - 1, sqrt(2) - 1], found by Remez exchange in 40 digits (8 alternations of 9.95e-7).
-   The error of the logarithm is r^2 times that: at most 1.71e-7, and at most 4.93e-7 of its value;
-   rounding in single precision adds to it.  A relative error x makes gaps longer or shorter by x on
-   average and estimates wrong by x: a millionth, where sampling at its best is wrong by a
-   hundredth. SPDX-License-Identifier: LGPL-2.1-or-later */
+   where P, of degree 6, is the minimax polynomial for (log(1 + r) - r) / r^2 on [sqrt(1/2) - 1,
+   sqrt(2) - 1], found by Remez exchange in 40 digits (8 alternations of 9.95e-7). The error of
+   the logarithm is r^2 times that: at most 1.71e-7, and at most 4.93e-7 of its value; rounding in
+   single precision adds to it.  A relative error x makes gaps longer or shorter by x on average
+   and estimates wrong by x: a millionth, where sampling at its best is wrong by a hundredth.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/geometric.h"
 #include "sampler/estimate.h"
 #include "sampler/float_env.h"

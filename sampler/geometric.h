@@ -8,8 +8,7 @@
 /* A gap so long that no program allocates as many words. */
 #define GEOMETRIC_NEVER ((uint64_t)1 << 62)
 
-/* The parameter of a geometric distribution: each word is a sample point with probability lambda.
- */
+/* The parameter of a geometric distribution: each word is a sample point with probability lambda. */
 struct geometric {
     double lambda;
     float scale; /* 1 / log(1 - lambda), negative; 0 stands for lambda = 1 */

@@ -1,24 +1,26 @@
 /* sampler.c: which blocks are sampled, and what happens to them.
 
-   1. The process.  Each allocated word is a sample point with probability lambda = 8 / interval, of
-   its own.  Of a thread's words those of each size class form one sequence, in which the distances
-      between points are geometric: `gap` is the number of words before the next point of a class.
-      `due` lays a block of that many words over the sequence, counts the points in it (that is
-   binomial: the walk needs a gap for each point and nothing else), and tells how many whole blocks
-   fit before the next point; the words that are left over stay in `gap`.  So neither block sizes
-      nor their order matter: the points are exactly those of one Bernoulli trial a word.  As
-   OCaml's memprof does it (Jourdan), with a sequence for each class instead of one.
+   1. The process.  Each allocated word is a sample point with probability lambda = 8 / interval,
+      of its own.  Of a thread's words those of each size class form one sequence, in which the
+      distances between points are geometric: `gap` is the number of words before the next point
+      of a class. `due` lays a block of that many words over the sequence, counts the points in it
+      (that is binomial: the walk needs a gap for each point and nothing else), and tells how many
+      whole blocks fit before the next point; the words that are left over stay in `gap`.  So
+      neither block sizes nor their order matter: the points are exactly those of one Bernoulli
+      trial a word.  As OCaml's memprof does it (Jourdan), with a sequence for each class instead
+      of one.
    2. Data.  A thread's sequences, its generators, a batch of 64 gaps, its free entries and its
-      stack cache lie in one struct behind heap_thread_hook.sampler.  It stays with the thread heap
-   when the thread ends: geometric gaps have no memory, so another thread may go on with them.
+      stack cache lie in one struct behind heap_thread_hook.sampler.  It stays with the thread
+      heap when the thread ends: geometric gaps have no memory, so another thread may go on with
+      them.
    3. Synchronisation.  The struct is its thread's alone.  The rest is in tracked.c and site.c,
-   which have no locks either.
+      which have no locks either.
    4. Forks.  A child has the parent's structs.  Each takes new seeds when it is next used
-      (`generation`), or parent and child would draw the same gaps.  The gaps that are pending stay:
-      the heap has already counted blocks against them, and to draw them anew after words without a
-      point would lose points.
-   5. Tracking: stack, site, entry, in this order.  When no entry is to be had, the block counts as
-      allocated and freed at once: what was allocated stays right, and the loss is counted.
+      (`generation`), or parent and child would draw the same gaps.  The gaps that are pending
+      stay: the heap has already counted blocks against them, and to draw them anew after words
+      without a point would lose points.
+   5. Tracking: stack, site, entry, in this order.  When no entry is to be had, the block counts
+      as allocated and freed at once: what was allocated stays right, and the loss is counted.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/sampler.h"
 #include "heap/heap.h"

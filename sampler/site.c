@@ -1,32 +1,33 @@
 /* site.c: what the samples add up to.
 
    1. Data.  A record of 64 bytes, one cache line, for each site, numbered from 1 in the order of
-   their making, in chunks that a directory finds; number 0 is where everything goes that finds no
-   room. An index finds a record by its key: levels of buckets, each level four times the one
-   before, a bucket one cache line of 8 slots `tag << 32 | number`.  A key's place is one bucket in
-   each level, and it is looked for in the levels' order; only when a bucket is full does the next
-   level come into play, and only when all are is a sample dropped.
+      their making, in chunks that a directory finds; number 0 is where everything goes that finds
+      no room. An index finds a record by its key: levels of buckets, each level four times the
+      one before, a bucket one cache line of 8 slots `tag << 32 | number`.  A key's place is one
+      bucket in each level, and it is looked for in the levels' order; only when a bucket is full
+      does the next level come into play, and only when all are is a sample dropped.
    2. Synchronisation.  Nothing is ever removed.  A record is filled before its slot is set by
-      compare-and-swap, a slot never changes again, and everybody tries the slots in the same order:
-   so two threads that bring the same key meet at one slot, and the second finds the first one's
-   record there.  Its own, if it had made one already, stays in a small hand-me-down for the next
-      key.
-   3. Counters.  allocated and freed only ever grow, so live = allocated - freed, read in that order
-   of safety: freed first.  Where every word is sampled, the sample points follow from the blocks
-      (given / 8 each) and the line sees one addition an event.
+      compare-and-swap, a slot never changes again, and everybody tries the slots in the same
+      order: so two threads that bring the same key meet at one slot, and the second finds the
+      first one's record there.  Its own, if it had made one already, stays in a small
+      hand-me-down for the next key.
+   3. Counters.  allocated and freed only ever grow, so live = allocated - freed, read in that
+      order of safety: freed first.  Where every word is sampled, the sample points follow from
+      the blocks (given / 8 each) and the line sees one addition an event.
    4. Forks.  A child counts its allocations from zero but keeps what is live: the counts at the
-   fork become a base to subtract.  It is taken when the child first allocates at the site (before
-   the addition), not for all sites in fork: `base` carries the fork's generation, and a base of
-   another generation means that nothing was allocated since.  As the kernel copies page by page, a
-   child may find a slot whose record is not there yet; then the key does not fit and it goes on;
-   and it may find the counter of records older than a record: so a record is claimed by
-   compare-and-swap of its key, never by its number alone.
+      fork become a base to subtract.  It is taken when the child first allocates at the site
+      (before the addition), not for all sites in fork: `base` carries the fork's generation, and
+      a base of another generation means that nothing was allocated since.  As the kernel copies
+      page by page, a child may find a slot whose record is not there yet; then the key does not
+      fit and it goes on; and it may find the counter of records older than a record: so a record
+      is claimed by compare-and-swap of its key, never by its number alone.
    5. The peak.  live_total follows the live sample points but for what threads keep back.  When
-   frees begin and it stands well above the last recorded peak, one thread (the first to set
-   `recording`; others go on) copies each site's live counts to the unpublished one of two arrays
-   and publishes it.  The steps are at least 1 % and, up to 10 %, at least half as many points as
-   there are sites, so that a point pays for at most two copies, and a thousandfold growth for at
-   most 73. SPDX-License-Identifier: LGPL-2.1-or-later */
+      frees begin and it stands well above the last recorded peak, one thread (the first to set
+      `recording`; others go on) copies each site's live counts to the unpublished one of two
+      arrays and publishes it.  The steps are at least 1 % and, up to 10 %, at least half as many
+      points as there are sites, so that a point pays for at most two copies, and a thousandfold
+      growth for at most 73.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/site.h"
 #include "heap/meta.h"
 #include "heap/os.h"
@@ -39,7 +40,7 @@
 #define SITES_MAX (CHUNK * CHUNKS) /* 64 MiB of records, at most */
 
 #define LEVELS 5
-#define LEVEL_BUCKETS(i) ((uint32_t)1024 << 2 * (i)) /* 64 KiB, 256 KiB … 16 MiB */
+#define LEVEL_BUCKETS(i) ((uint32_t)2048 << 2 * (i)) /* 128 KiB, 512 KiB … 32 MiB */
 #define SLOTS 8
 
 struct counts {
@@ -167,6 +168,7 @@ uint32_t site_find(uint32_t stack, size_t given, enum heap_source source)
     uint64_t key = (uint64_t)stack << 32 | ((uint32_t)source + 1);
     uint64_t h = mix(key + given * 0x9e3779b97f4a7c15u);
     uint64_t tag = h & ~(uint64_t)0xffffffff;
+    unsigned first = (unsigned)(h >> 29) % SLOTS;
     struct record *mine = NULL;
     uint32_t number = 0;
 
@@ -174,7 +176,8 @@ uint32_t site_find(uint32_t stack, size_t given, enum heap_source source)
         struct bucket *b = level_at(level);
         if (unlikely(!b)) break;
         b += (uint32_t)h & (LEVEL_BUCKETS(level) - 1);
-        for (unsigned i = 0; i < SLOTS; i++) {
+        for (unsigned k = 0; k < SLOTS; k++) {
+            unsigned i = (first + k) % SLOTS;
             uint64_t slot = atomic_load_explicit(&b->slot[i], memory_order_acquire);
             if (slot == 0) {
                 if (!mine && !(mine = claim(key, given, &number))) goto drop;

@@ -34,8 +34,7 @@ struct site_view {
    called then but site_each and site_stats, which find nothing. */
 bool site_start(bool exact);
 
-/* The number of the site, made if it is new; SITE_DROPPED when that fails. Any thread, lock-free.
- */
+/* The number of the site, made if it is new; SITE_DROPPED when that fails.  Any thread, lock-free. */
 uint32_t site_find(uint32_t stack, size_t given, enum heap_source source);
 
 /* A sampled block with n sample points and `given` bytes was allocated at the site, or freed. Any

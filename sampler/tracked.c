@@ -1,28 +1,29 @@
 /* tracked.c: the table of tracked blocks.
 
-   1. Data.  Entries of 32 bytes lie in chunks of 512 KiB which a directory finds by number; chunks
-   are mapped when they are needed and never given back.  Entry 0 is not used.  The first word of an
-      entry says what it is:
+   1. Data.  Entries of 32 bytes lie in chunks of 512 KiB which a directory finds by number;
+      chunks are mapped when they are needed and never given back.  Entry 0 is not used.  The
+      first word of an entry says what it is:
 
           address << 16 | flags     live
           0 << 16 | generation      free, and in a list of this fork generation
           0                         never used
 
-   2. Free entries.  Each thread has a cache of up to 64 (last in, first out).  When it is empty it
-   is filled by one batch of 32, when it is full 32 go back, so that threads meet at a shared word
-   once in 32 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose head carries a tag
-   against ABA: `next` links the entries of a batch, `site` of a batch's first entry the batches.
-   When the stack is empty, numbers are taken from `next_unused`.
-   3. Forks.  The kernel copies page after page while other threads go on, so what a child finds is
-   of no one moment: a list's head may be older than the entries that it names.  So a child trusts
-   no list.  It starts with empty ones and a new generation (caches see that and are dropped), and
-      recovers free entries by a sweep over the table: those are free whose first word is no live
-   block and not of this generation.  Each is visited once.  A number from `next_unused` is checked
-   in the same way.  And `tracked_remove` checks the address, so an entry that was lost and given to
-      another block is not removed with the wrong one.
-   4. Synchronisation.  An entry belongs to the thread that owns its block, or its cache.  Its first
-   word is stored last (release) when it becomes live and first when it is freed; readers read it
-   before and after the rest. SPDX-License-Identifier: LGPL-2.1-or-later */
+   2. Free entries.  Each thread has a cache of up to 64 (last in, first out).  When it is empty
+      it is filled by one batch of 32, when it is full 32 go back, so that threads meet at a
+      shared word once in 32 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose
+      head carries a tag against ABA: `next` links the entries of a batch, `site` of a batch's
+      first entry the batches. When the stack is empty, numbers are taken from `next_unused`.
+   3. Forks.  The kernel copies page after page while other threads go on, so what a child finds
+      is of no one moment: a list's head may be older than the entries that it names.  So a child
+      trusts no list.  It starts with empty ones and a new generation (caches see that and are
+      dropped), and recovers free entries by a sweep over the table: those are free whose first
+      word is no live block and not of this generation.  Each is visited once.  A number from
+      `next_unused` is checked in the same way.  And `tracked_remove` checks the address, so an
+      entry that was lost and given to another block is not removed with the wrong one.
+   4. Synchronisation.  An entry belongs to the thread that owns its block, or its cache.  Its
+      first word is stored last (release) when it becomes live and first when it is freed; readers
+      read it before and after the rest.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/tracked.h"
 #include "heap/meta.h"
 #include "heap/syscall.h"
@@ -164,7 +165,7 @@ static void take_unused(struct tracked_cache *cache, uint32_t now)
     }
 }
 
-static void fill(struct tracked_cache *cache, uint32_t now)
+static NOINLINE void fill(struct tracked_cache *cache, uint32_t now)
 {
     for (uint32_t e = pop_batch(); e != 0; e = RELAXED(load, &entry_at(e)->next))
         cache->entry[cache->count++] = e;
@@ -173,7 +174,7 @@ static void fill(struct tracked_cache *cache, uint32_t now)
 }
 
 /* The upper 32 entries, those that were freed last, stay. */
-static void spill(struct tracked_cache *cache)
+static NOINLINE void spill(struct tracked_cache *cache)
 {
     uint32_t next = 0;
     for (unsigned i = 0; i < BATCH; i++) {
@@ -219,11 +220,21 @@ static void load_fields(struct entry *e, uint64_t what, struct tracked_view *v)
     v->time = RELAXED(load, &e->time);
 }
 
-uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
+static COLD uint32_t add_without_cache(const struct tracked_view *v)
 {
     struct tracked_cache own = {.count = 0};
-    bool borrowed = cache == NULL;
-    if (borrowed) cache = &own;
+    uint32_t number = tracked_add(&own, v);
+    while (own.count > 0) {
+        uint32_t left = own.entry[--own.count];
+        RELAXED(store, &entry_at(left)->next, 0);
+        push_batch(left);
+    }
+    return number;
+}
+
+uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
+{
+    if (unlikely(!cache)) return add_without_cache(v);
     uint32_t now = RELAXED(load, &generation);
     check_generation(cache, now);
     if (unlikely(cache->count == 0)) {
@@ -238,13 +249,6 @@ uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
     store_fields(e, v);
     atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)v->block << 16 | v->flags,
                           memory_order_release);
-    if (unlikely(borrowed)) {
-        while (own.count > 0) {
-            uint32_t left = own.entry[--own.count];
-            RELAXED(store, &entry_at(left)->next, 0);
-            push_batch(left);
-        }
-    }
     return number;
 }
 
@@ -288,8 +292,7 @@ void tracked_change(uint32_t number, const struct tracked_view *v)
 }
 
 /* One past the highest number that may be live.  In a child `next_unused` may be older than entries
-   that were live in their own pages; they lie in the same chunk or in one that the directory has.
- */
+   that were live in their own pages; they lie in the same chunk or in one that the directory has. */
 static uint32_t end_of_use(void)
 {
     uint32_t end = RELAXED(load, &next_unused);

@@ -46,8 +46,7 @@ uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *);
 bool tracked_remove(struct tracked_cache *cache, uint32_t entry, const void *block,
                     struct tracked_view *was);
 
-/* Reads an entry; false if it is none. Any thread; exact while its block cannot be freed meanwhile.
- */
+/* Reads an entry; false if it is none. Any thread; exact while its block cannot be freed meanwhile. */
 bool tracked_get(uint32_t entry, struct tracked_view *);
 
 /* Changes what is known of a live block (the same block): the caller must own the block. */
