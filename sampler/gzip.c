@@ -6,7 +6,11 @@
 #include "heap/os.h"
 
 #include <errno.h>
+
+/* A hidden reference makes the linker hide the archive's definition too. */
+#pragma GCC visibility push(hidden)
 #include <zlib.h>
+#pragma GCC visibility pop
 
 #define OUT_BYTES (64 * KIB)
 
