@@ -57,7 +57,8 @@ static void free_inside(uint32_t page)
 static void drain(void) /* inside the gate */
 {
     if (likely(large_stack_empty(&pending))) return;
-    uint32_t page = large_stack_take(&pending);
+    unsigned depth;
+    uint32_t page = large_stack_take(&pending, &depth);
     while (page != LARGE_NO_PAGE) {
         uint32_t next = large_stack_next(page);
         free_inside(page);
@@ -76,16 +77,20 @@ static void give_back(uint32_t page)
         free_inside(page);
         large_gate_leave();
     } else {
-        large_stack_push(&pending, page);
+        large_stack_push(&pending, page, 256);
     }
 }
 
 static void *from_cache(size_t bytes, size_t alignment, bool zero)
 {
     if (bytes > LARGE_CACHE_MAX) return NULL;
-    uint32_t page = large_cache_get(large_shard(), bytes, alignment);
+    uint32_t page = large_cache_get(large_shard(), bytes);
     if (page == LARGE_NO_PAGE) return NULL;
     void *block = large_address(page);
+    if (unlikely((uintptr_t)block & (alignment - 1))) {
+        if (!large_cache_put(large_shard(), page, bytes)) give_back(page);
+        return NULL;
+    }
     if (zero) __builtin_memset(block, 0, bytes);
     struct large_record *r = large_record_of(page);
     uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
@@ -307,7 +312,8 @@ void large_fork_child(void)
 {
     large_gate_child();
     if (large_gate_broken()) { /* what waits for jemalloc is unmapped instead */
-        uint32_t page = large_stack_take(&pending);
+        unsigned depth;
+        uint32_t page = large_stack_take(&pending, &depth);
         while (page != LARGE_NO_PAGE) {
             uint32_t next = large_stack_next(page);
             large_map_free(page);

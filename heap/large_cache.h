@@ -11,7 +11,7 @@
 
 /* A block of exactly `bytes` (a class of large_class_bytes) whose record is CACHED, or
  * LARGE_NO_PAGE. */
-uint32_t large_cache_get(unsigned shard, size_t bytes, size_t alignment);
+uint32_t large_cache_get(unsigned shard, size_t bytes);
 
 /* Takes a block whose record the caller has made CACHED; false: there is no room. */
 bool large_cache_put(unsigned shard, uint32_t page, size_t bytes);

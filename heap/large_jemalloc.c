@@ -16,11 +16,12 @@
       difference, less the blocks in use, is what it keeps unused with pages: exactly, no statistics
    call. retain:true keeps purged extents (addresses only) in jemalloc, which coalesces and reuses
    them.
-   4. Decay.  jemalloc's own is off: it gives back by a curve over time, whatever is asked for
-      next, and pages given back and touched again cost up to a hundred times a page kept
-   (ALLOCATORS.md, malloc-large).  Instead the least that lay unused during a period is what nobody
-   needed in it (the low-water mark of gperftools' thread caches); an arena more than half of whose
-   unused memory was not needed is purged.  */
+   4. Decay.  jemalloc's own is off: it gives back by a curve over time, whatever is asked for next,
+      and pages given back and touched again cost up to a hundred times a page kept (ALLOCATORS.md,
+      malloc-large).  Instead the least that lay unused during a period is what nobody needed in it
+      (the low-water mark of gperftools' thread caches); an arena more than half of whose unused
+      memory was not needed is purged.  One that takes fresh pages although very much lies unused,
+   in pieces that do not fit, is purged at once: that bounds the peak.  */
 
 extern const char *gleaner_je_conf;
 const char *gleaner_je_conf =
@@ -42,6 +43,7 @@ static struct arena {
     _Atomic int64_t used;                   /* bytes in blocks */
     _Atomic int64_t low;                    /* least unused bytes in this period */
     _Atomic uint64_t period_start;
+    _Atomic bool overgrown; /* it took fresh pages while too many lay unused */
 } arenas[JE_ARENAS];
 
 static _Atomic int start_state; /* 0 not started, 1 somebody starts, 2 ready, 3 does not work */
@@ -65,11 +67,21 @@ static void *hook_alloc(je_hooks *h, void *at, size_t bytes, size_t alignment, b
     return p;
 }
 
+/* How much may lie unused for long beside `used` bytes. */
+static uint64_t worth_keeping(uint64_t used)
+{
+    return used / 4 > 64 * MIB ? used / 4 : 64 * MIB;
+}
+
 static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,
                         unsigned number)
 {
     atomic_fetch_add_explicit(&of(h)->committed, (int64_t)length, memory_order_relaxed);
     if (length >= LARGE_HUGE_MIN) os_prefer_huge((char *)at + offset, length);
+    uint64_t used, unused; /* `length` is in `unused` until the block is counted */
+    je_counts(&used, &unused);
+    if (unlikely(unused > length + worth_keeping(used) * 3 / 2))
+        atomic_store_explicit(&of(h)->overgrown, true, memory_order_relaxed);
     return false;
 }
 
@@ -160,6 +172,15 @@ static int flags_of(struct arena *a)
     return JE_ARENA(atomic_load_explicit(&a->number, memory_order_acquire) - 1) | JE_TCACHE_NONE;
 }
 
+static bool purge(struct arena *a)
+{
+    int64_t before = atomic_load(&a->committed);
+    char name[32];
+    print_to(name, sizeof name, "arena.%u.purge", atomic_load(&a->number) - 1);
+    gleaner_je_mallctl(name, NULL, NULL, NULL, 0);
+    return atomic_load(&a->committed) < before;
+}
+
 void *je_alloc(size_t bytes, size_t alignment, bool zero, unsigned shard, unsigned *arena)
 {
     if (!ready()) return NULL;
@@ -174,6 +195,9 @@ void *je_alloc(size_t bytes, size_t alignment, bool zero, unsigned shard, unsign
         if (!block) continue;
         atomic_fetch_add_explicit(&a->used, (int64_t)bytes, memory_order_relaxed);
         note_low(a);
+        if (unlikely(atomic_load_explicit(&a->overgrown, memory_order_relaxed)) &&
+            atomic_exchange(&a->overgrown, false))
+            purge(a);
         *arena = n;
         return block;
     }
@@ -196,15 +220,6 @@ size_t je_resize(void *block, size_t old, size_t bytes, unsigned arena)
     return n;
 }
 
-static bool purge(struct arena *a)
-{
-    int64_t before = atomic_load(&a->committed);
-    char name[32];
-    print_to(name, sizeof name, "arena.%u.purge", atomic_load(&a->number) - 1);
-    gleaner_je_mallctl(name, NULL, NULL, NULL, 0);
-    return atomic_load(&a->committed) < before;
-}
-
 bool je_trim(void)
 {
     bool any = false;
@@ -217,9 +232,9 @@ bool je_trim(void)
 void je_decay(uint64_t now, uint64_t decay_ns)
 {
     if (atomic_load(&start_state) != 2) return;
-    uint64_t used, unused, keep;
+    uint64_t used, unused;
     je_counts(&used, &unused);
-    keep = used / 4 > 64 * MIB ? used / 4 : 64 * MIB;
+    uint64_t keep = worth_keeping(used);
     bool excess = unused > keep;
     uint64_t period = excess ? decay_ns / 8 : decay_ns;
     for (struct arena *a = arenas; a < arenas + JE_ARENAS; a++) {

@@ -141,18 +141,19 @@ void *large_region_take(struct large_region *g, size_t bytes, size_t alignment)
 static uint32_t reuse(size_t bytes, size_t alignment)
 {
     large_stack *s = &unused[class_below(bytes)];
-    uint32_t page = large_stack_pop(s);
+    unsigned depth;
+    uint32_t page = large_stack_pop(s, &depth);
     if (page == LARGE_NO_PAGE) return page;
     if (atomic_load(room_of(page)) >= bytes &&
         ((uintptr_t)large_address(page) & (alignment - 1)) == 0)
         return page;
-    large_stack_push(s, page);
+    large_stack_push(s, page, 256);
     return LARGE_NO_PAGE;
 }
 
 static void recycle(uint32_t page)
 {
-    large_stack_push(&unused[class_below(*room_of(page))], page);
+    large_stack_push(&unused[class_below(*room_of(page))], page, 256);
 }
 
 static void *map_block(size_t bytes, size_t alignment)

@@ -137,48 +137,15 @@ void large_table_each(bool (*each)(uint32_t page, size_t bytes, void *user), voi
     }
 }
 
-#define PAGE_MASK ((1u << 28) - 1)
-#define TOP(head) ((uint32_t)(head)&PAGE_MASK)
-#define DEPTH(head) ((unsigned)((head) >> 28) & 255)
-#define HEAD(top, depth, old)                                                                      \
-    ((uint64_t)(top) | (uint64_t)(depth) << 28 | (((old) >> 36) + 1) << 36)
-_Static_assert(WINDOW_LARGE_BYTES / OS_PAGE < PAGE_MASK, "a page number + 1 fits in 28 bits");
-
-void large_stack_push(large_stack *s, uint32_t page)
-{
-    struct large_record *r = large_record_of(page);
-    uint64_t old = atomic_load_explicit(s, memory_order_relaxed), new;
-    do {
-        atomic_store_explicit(&r->entry, TOP(old), memory_order_relaxed);
-        unsigned depth = DEPTH(old);
-        new = HEAD(page + 1, depth < 255 ? depth + 1 : 255, old);
-    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_release,
-                                                    memory_order_relaxed));
-}
-
-uint32_t large_stack_pop(large_stack *s)
-{
-    uint64_t old = atomic_load_explicit(s, memory_order_acquire), new;
-    do {
-        if (TOP(old) == 0) return LARGE_NO_PAGE;
-        uint32_t next =
-            atomic_load_explicit(&large_record_of(TOP(old) - 1)->entry, memory_order_relaxed);
-        unsigned depth = DEPTH(old);
-        /* `next` may be nonsense if the block left the stack meanwhile; then the tag differs. */
-        new = HEAD(next & PAGE_MASK, next == 0 ? 0 : depth > 1 ? depth - 1 : 1, old);
-    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_acquire,
-                                                    memory_order_acquire));
-    return TOP(old) - 1;
-}
-
-uint32_t large_stack_take(large_stack *s)
+uint32_t large_stack_take(large_stack *s, unsigned *depth)
 {
     uint64_t old = atomic_load_explicit(s, memory_order_acquire);
     do {
-        if (TOP(old) == 0) return LARGE_NO_PAGE;
-    } while (!atomic_compare_exchange_weak_explicit(s, &old, HEAD(0, 0, old), memory_order_acquire,
-                                                    memory_order_acquire));
-    return TOP(old) - 1;
+        if (LARGE_TOP(old) == 0) return LARGE_NO_PAGE;
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, large_head_(0, 0, old),
+                                                    memory_order_acquire, memory_order_acquire));
+    *depth = LARGE_DEPTH(old);
+    return LARGE_TOP(old) - 1;
 }
 
 uint32_t large_stack_next(uint32_t page)

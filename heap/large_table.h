@@ -128,14 +128,53 @@ size_t large_table_bytes(void);
    255), tag (28 bits). All zero is empty. */
 typedef _Atomic uint64_t large_stack;
 
-/* The caller owns the block. */
-void large_stack_push(large_stack *, uint32_t page);
+#define LARGE_TOP_MASK ((1u << 28) - 1)
+_Static_assert(WINDOW_LARGE_BYTES / OS_PAGE < LARGE_TOP_MASK, "a page number + 1 fits in 28 bits");
+#define LARGE_TOP(head) ((uint32_t)(head)&LARGE_TOP_MASK)
+#define LARGE_DEPTH(head) ((unsigned)((head) >> 28) & 255)
 
-/* LARGE_NO_PAGE when empty. */
-uint32_t large_stack_pop(large_stack *);
+static inline uint64_t large_head_(uint32_t top, unsigned depth, uint64_t old)
+{
+    return top | (uint64_t)depth << 28 | ((old >> 36) + 1) << 36;
+}
 
-/* Empties the stack; the first page, the others follow by large_stack_next. */
-uint32_t large_stack_take(large_stack *);
+/* Puts a block, which the caller owns, on the stack unless that is `limit` deep already (256: no
+   limit).  The depth before, or `limit` when it was refused. */
+static inline unsigned large_stack_push(large_stack *s, uint32_t page, unsigned limit)
+{
+    struct large_record *r = large_record_of(page);
+    uint64_t old = atomic_load_explicit(s, memory_order_relaxed), new;
+    unsigned depth;
+    do {
+        depth = LARGE_DEPTH(old);
+        if (depth >= limit) return limit;
+        atomic_store_explicit(&r->entry, LARGE_TOP(old), memory_order_relaxed);
+        new = large_head_(page + 1, depth < 255 ? depth + 1 : 255, old);
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_release,
+                                                    memory_order_relaxed));
+    return depth;
+}
+
+/* LARGE_NO_PAGE when empty; *depth: how deep it is now. */
+static inline uint32_t large_stack_pop(large_stack *s, unsigned *depth)
+{
+    uint64_t old = atomic_load_explicit(s, memory_order_acquire), new;
+    do {
+        if (LARGE_TOP(old) == 0) return LARGE_NO_PAGE;
+        uint32_t next =
+            atomic_load_explicit(&large_record_of(LARGE_TOP(old) - 1)->entry, memory_order_relaxed);
+        *depth = LARGE_DEPTH(old);
+        if (*depth < 255) --*depth; /* 255 stands for more, too */
+        /* `next` may be nonsense if the block left the stack meanwhile; then the tag differs. */
+        new = large_head_(next & LARGE_TOP_MASK, next == 0 ? 0 : *depth, old);
+    } while (!atomic_compare_exchange_weak_explicit(s, &old, new, memory_order_acquire,
+                                                    memory_order_acquire));
+    return LARGE_TOP(old) - 1;
+}
+
+/* Empties the stack, which was `depth` deep; the first page, the others follow by
+   large_stack_next. */
+uint32_t large_stack_take(large_stack *, unsigned *depth);
 uint32_t large_stack_next(uint32_t page);
 
 static inline bool large_stack_empty(large_stack *s)
