@@ -34,7 +34,15 @@ struct thread_heap *thread_heap_by_number(uint32_t number)
     return block ? atomic_load(&block[number % HEAPS_A_BLOCK]) : NULL;
 }
 
-#define HEAP_LINK(id) (thread_heap_by_number(id)->link)
+/* A heap that is on a stack exists. */
+static struct thread_heap *heap_at(uint32_t number)
+{
+    struct thread_heap *h = thread_heap_by_number(number);
+    if (!h) __builtin_unreachable();
+    return h;
+}
+
+#define HEAP_LINK(id) (heap_at(id)->link)
 IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
 
 /* Caches hold at first 16 slots; each refill of a busy bin doubles its room, for small classes each overflow too.
