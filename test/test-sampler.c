@@ -315,6 +315,25 @@ START_TEST(entries_say_what_was_allocated)
 }
 END_TEST
 
+/* The live total rises and falls with the blocks: what a program frees again and again does not add up
+   to a peak, and a thread keeps back no more than the quantum. */
+START_TEST(peak_counts_what_lives_together)
+{
+    enum { N = 20000 };
+    static struct block b[N];
+    struct fake f = {.left = {0}};
+    start(_i ? 8 : 64, 4);
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < N; i++) b[i] = fake_alloc(&f, 4, 8);
+        for (unsigned i = 0; i < N; i++) fake_free(&f, b[i]);
+    }
+    double expected = N * 8.0 * 8 / (double)sampler_interval(), peak = (double)site_peak(NULL);
+    double deviation = _i ? 0 : sqrt(expected); /* of one round; the largest of 20 */
+    ck_assert_double_gt(peak, 0.99 * (expected - 3 * deviation) - 512);
+    ck_assert_double_lt(peak, expected + 5 * deviation + 512);
+}
+END_TEST
+
 /* When no entry can be had, what was allocated stays right, nothing is live, and the loss is told. */
 START_TEST(a_full_table_loses_only_what_is_live)
 {
@@ -703,6 +722,7 @@ int main(void)
     tcase_add_test(t, off_sets_no_hook);
     tcase_add_test(t, huge_blocks_are_quick);
     tcase_add_test(t, entries_say_what_was_allocated);
+    tcase_add_loop_test(t, peak_counts_what_lives_together, 0, 2);
     tcase_add_test(t, a_full_table_loses_only_what_is_live);
     tcase_add_loop_test(t, resizing_keeps_estimates_right, 0, 2);
     tcase_add_test(t, resizing_within_the_slot_changes_what_is_asked);

@@ -297,6 +297,39 @@ START_TEST(children_of_a_storm_go_on)
 }
 END_TEST
 
+/* What a child finds free must be in one place only: entries that a cache of the parent still names, and
+   entries that the child has freed itself, are not found a second time by the sweep. */
+START_TEST(a_child_gives_each_entry_once)
+{
+    enum { N = 300 };
+    static bool taken[10000];
+    struct tracked_cache parent = {0}, first = {0}, second = {0};
+    struct tracked_view v, was;
+    uint32_t entry[N];
+    tracked_start(0);
+    for (unsigned i = 0; i < N; i++) {
+        v = view_of(i);
+        entry[i] = tracked_add(&parent, &v);
+    }
+    for (unsigned i = 0; i < 60; i++) ck_assert(tracked_remove(&parent, entry[i], address_of(i), &was));
+    ck_assert_uint_ge(parent.count, 32);
+    tracked_fork_child();
+    for (unsigned i = 60; i < 180; i++) ck_assert(tracked_remove(&first, entry[i], address_of(i), &was));
+    ck_assert_uint_ge(first.count, 32);
+    for (unsigned i = 180; i < N; i++) taken[entry[i]] = true;
+    struct tracked_cache *order[] = {&second, &parent, &first};
+    for (unsigned c = 0; c < 3; c++)
+        for (unsigned i = 0; i < 200; i++) {
+            v = view_of(1000 + 200 * c + i);
+            uint32_t e = tracked_add(order[c], &v);
+            ck_assert(e > 0 && e < 10000);
+            if (taken[e]) ck_abort_msg("entry %u twice, cache %u", e, c);
+            taken[e] = true;
+        }
+    ck_assert_uint_eq(count_all(), N - 180 + 600);
+}
+END_TEST
+
 /* Forks of forks: each generation finds all free entries of the one before, nothing is lost. */
 START_TEST(generations_lose_nothing)
 {
@@ -329,6 +362,7 @@ int main(void)
     tcase_add_test(t, threads_without_a_cache);
     tcase_add_test(t, threads_conserve_entries);
     tcase_add_test(t, children_of_a_storm_go_on);
+    tcase_add_test(t, a_child_gives_each_entry_once);
     tcase_add_test(t, generations_lose_nothing);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
