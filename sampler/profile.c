@@ -245,11 +245,13 @@ static void sample(const struct site_view *v, void *user)
     size_t begun = protobuf_begin(&w->out, PROFILE_SAMPLE);
 
     size_t part = protobuf_begin(&w->out, SAMPLE_LOCATION);
+    bool any = false;
     for (uint32_t frame = v->stack, next; frame; frame = next) {
         uint32_t location = profile_table_location(&w->table, frame, &next);
         if (location) protobuf_varint(&w->out, location);
+        any |= location != 0;
     }
-    if (!stack_frame(v->stack, &top)) {
+    if (!any) { /* dropped, or newer than our tables: another thread goes on allocating */
         protobuf_varint(&w->out, NO_STACK_LOCATION);
         w->lacks_stack = true;
     }
@@ -267,7 +269,7 @@ static void sample(const struct site_view *v, void *user)
     if ((unsigned)v->source < HEAP_SOURCES) string_label(w, S_SOURCE, sources[v->source]);
     number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
     number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
-    if (top.depth == 0)
+    if (!any || !stack_frame(v->stack, &top))
         string_label(w, S_STACK, S_DROPPED);
     else if (top.flags & STACK_EARLY)
         string_label(w, S_STACK, S_EARLY);

@@ -9,9 +9,9 @@
    2. Synchronisation.  Insert-only: every link is set once by compare-and-swap from empty (or from
       a leaf to a branch that holds that leaf), after what it points to is complete.  No lock,
    nothing to repair after a fork; a thread that vanishes leaves at most some unused units.
-   3. Algorithm.  A capture compares its frames with the thread's previous ones from the outermost
-      inwards and starts at the first that differs; below it, a node's `child` remembers the inner
-      frame that was asked for last.  Only then the trie is searched.
+   3. Algorithm.  A capture starts at the outermost frame that differs from the thread's previous
+   capture (walk.h finds it, and its steps carry the nodes); within it, a node's `child` remembers
+   the inner frame that was asked for last.  Only then the trie is searched.
    4. Epochs.  A node notes in which epoch of the module table its address was last seen to belong
    to its module.  In the present epoch it matches at once; after a dlclose the module is asked
       again: the same one keeps the node, another one gets its own beside it.
@@ -31,7 +31,6 @@
 #define BRANCH 0x80000000u
 #define DEFAULT_LIMIT (96 * MIB)
 #define OWN_FRAMES 24 /* room for our own frames at the top */
-#define CACHED STACK_DEPTH_MAX
 
 struct node {
     uintptr_t address;
@@ -53,11 +52,8 @@ _Static_assert(sizeof(struct branch) == 2 * UNIT, "a branch is two units");
 
 struct stack_cache {
     _Atomic bool busy; /* a signal handler may allocate while its thread is in here */
-    uint32_t epoch, count;
-    uint32_t node[CACHED]; /* outermost first */
-    uintptr_t address[CACHED];
     uintptr_t frames[STACK_DEPTH_MAX + OWN_FRAMES];
-    struct walk_trace trace;
+    struct walk_trace trace; /* its steps' `node`: the frame's node; 0 for our own frames */
 };
 
 static _Atomic uint32_t roots[256];
@@ -200,21 +196,19 @@ static ALWAYS_INLINE uint32_t step_in(uint32_t parent, uintptr_t address, unsign
     return found;
 }
 
-/* Interns from the frame `known` steps from the outermost on, whose caller is `at`. */
-static uint32_t intern(const uintptr_t *frames, unsigned depth, unsigned known, uint32_t at,
-                       unsigned flags, struct stack_cache *c, uint32_t now)
+/* Interns `count` more frames, innermost first, within `at`, whose depth is `depth`.  Writes the
+   nodes to the steps of a trace from `step` on inwards, where not NULL. */
+static uint32_t intern(const uintptr_t *frames, unsigned count, uint32_t at, unsigned depth,
+                       unsigned flags, struct walk_step *step, uint32_t now)
 {
-    for (unsigned i = known; i < depth; i++) {
-        uintptr_t address = frames[depth - 1 - i];
-        at = step_in(at, address, i + 1, flags, now);
-        if (!at) {
-            if (c) c->count = 0;
+    for (unsigned i = count; i-- > 0;) {
+        at = step_in(at, frames[i], ++depth, flags, now);
+        if (unlikely(!at)) {
             atomic_fetch_add_explicit(&count_dropped, 1, memory_order_relaxed);
             return 0;
         }
-        if (c && i < CACHED) c->node[i] = at, c->address[i] = address;
+        if (step) (step++)->node = at;
     }
-    if (c) c->count = depth < CACHED ? depth : CACHED, c->epoch = now;
     struct node *n = node_at(at);
     if (unlikely(!atomic_load_explicit(&n->is_stack, memory_order_relaxed)) &&
         !atomic_exchange(&n->is_stack, 1))
@@ -226,7 +220,8 @@ uint32_t stack_intern(const uintptr_t *frames, unsigned depth, unsigned flags)
 {
     if (depth == 0) return 0;
     if (depth > STACK_DEPTH_MAX) depth = STACK_DEPTH_MAX, flags |= STACK_CUT;
-    return intern(frames, depth, 0, flags & (FIRST_NODE - 1), flags, NULL, module_epoch());
+    flags &= FIRST_NODE - 1;
+    return intern(frames, depth, flags, 0, flags, NULL, module_epoch());
 }
 
 static ALWAYS_INLINE bool is_own(uintptr_t address)
@@ -234,15 +229,49 @@ static ALWAYS_INLINE bool is_own(uintptr_t address)
     return address - 1 - unwind_own_from < unwind_own_bytes;
 }
 
-static uint32_t take(uintptr_t *frames, unsigned room, struct stack_cache *c, bool *one_frame)
+/* The outer frames are as in the thread's previous capture, whose nodes are in the trace.  False if
+   that does not help (the stack would be too deep, or there is no node): then `n` grows to all
+   frames. */
+static bool take_joined(uintptr_t *frames, unsigned *n, unsigned room, struct walk_trace *t,
+                        uint32_t now, uint32_t *id)
 {
-    unsigned n = unwind_here(frames, room, c ? &c->trace : NULL), skip = 0, flags = 0;
+    int k = t->joined;
+    unsigned skip = 0, all = *n;
+    while (skip < all && is_own(frames[skip])) skip++;
+    if (skip == all) /* joined within our own frames */
+        while (k > 0 && t->at[k].node == 0) k--;
+    struct walk_step *join = &t->at[k];
+    if (join->node && t->generation == now) {
+        const struct node *outer = node_at(join->node);
+        unsigned inner = skip == all ? 0 : all - 1 - skip; /* frames[all - 1] is the join */
+        if (outer->flags == 0 && outer->depth + inner <= depth_limit && outer->depth + inner > 1) {
+            *id = intern(frames + skip, inner, join->node, outer->depth, 0, join + 1, now);
+            return true;
+        }
+    }
+    for (int i = t->joined; i > 0 && *n < room; i--) frames[(*n)++] = t->at[i - 1].pc;
+    return false;
+}
+
+static uint32_t take(uintptr_t *frames, unsigned room, struct walk_trace *t, bool *one_frame)
+{
+    unsigned n = unwind_here(frames, room, t), skip = 0, flags = 0;
+    uint32_t now = module_epoch();
+    uint32_t id;
+    if (t && t->joined >= 0 && take_joined(frames, &n, room, t, now, &id)) {
+        if (one_frame) *one_frame = false;
+        unwind_judge(2);
+        return id;
+    }
     while (skip < n && is_own(frames[skip])) skip++;
     frames += skip;
+    unsigned steps =
+        t && t->count >= n ? t->count - skip : 0; /* of the trace, at[steps - 1]: frames[0] */
     n -= skip;
     if (unlikely(n == 0)) { /* nothing to go by: our caller, to have something */
         frames[0] = (uintptr_t)__builtin_return_address(0);
         n = 1;
+        steps = 0;
         flags = STACK_EARLY;
         atomic_fetch_add_explicit(&count_early, 1, memory_order_relaxed);
     }
@@ -253,15 +282,9 @@ static uint32_t take(uintptr_t *frames, unsigned room, struct stack_cache *c, bo
     }
     unwind_judge(n);
     if (one_frame) *one_frame = n == 1;
-    uint32_t now = module_epoch(), at = flags;
-    unsigned known = 0;
-    if (c && c->epoch == now && c->count && n > 0) {
-        unsigned most = c->count < n ? c->count : n;
-        while (known < most && c->address[known] == frames[n - 1 - known]) known++;
-        if (known && node_at(c->node[0])->flags != flags) known = 0;
-        if (known) at = c->node[known - 1];
-    }
-    return intern(frames, n, known, at, flags, c, now);
+    id = intern(frames, n, flags, 0, flags, steps >= n ? &t->at[steps - n] : NULL, now);
+    if (unlikely(!id) && t) t->count = 0;
+    return id;
 }
 
 uint32_t stack_capture(bool *one_frame)
@@ -286,7 +309,7 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
     if (atomic_load_explicit(&c->busy, memory_order_relaxed)) return stack_capture(one_frame);
     atomic_store_explicit(&c->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    uint32_t id = take(c->frames, depth_limit + OWN_FRAMES, c, one_frame);
+    uint32_t id = take(c->frames, depth_limit + OWN_FRAMES, &c->trace, one_frame);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&c->busy, false, memory_order_relaxed);
     return id;

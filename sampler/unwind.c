@@ -167,6 +167,7 @@ NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max, struct walk_trace
     enum walk_end end;
     WALK_HERE(&here);
     if (unlikely(mode == SAMPLER_FRAME_POINTERS)) {
+        if (trace) trace->count = 0, trace->joined = -1;
         /* Our own code keeps no frame pointers: walk out of it by its tables, then go on by fp. */
         if (max == 0 || !walk_out(&here, unwind_own_from, unwind_own_bytes)) return 0;
         frames[0] = here.pc;
@@ -175,6 +176,7 @@ NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max, struct walk_trace
     unsigned n = walk_stack(&here, frames, max, trace, &end);
     if (likely(end != WALK_STUCK)) return n;
     unsigned more = by_libunwind(frames, n, max);
+    if (trace) trace->count = 0; /* its steps are not these frames */
     return more ? more : n;
 }
 

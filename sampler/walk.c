@@ -201,11 +201,12 @@ static ALWAYS_INLINE bool unchanged(const struct walk_step *of, const struct wal
 
 static ALWAYS_INLINE void remember(struct walk_trace *t, unsigned *fresh,
                                    const struct walk_state *s, bool exact, int32_t pc_slot,
-                                   int32_t fp_slot)
+                                   int32_t fp_slot, int32_t sp_step)
 {
     if (!t) return;
     if (*fresh < WALK_TRACE)
-        t->fresh[*fresh] = (struct walk_step){exact ? 0 : s->pc, s->sp, s->fp, pc_slot, fp_slot};
+        t->fresh[*fresh] =
+            (struct walk_step){exact ? 0 : s->pc, s->sp, s->fp, pc_slot, fp_slot, sp_step, 0};
     ++*fresh;
 }
 
@@ -220,6 +221,15 @@ static void update(struct walk_trace *t, unsigned kept, unsigned fresh)
     t->count = kept + fresh;
 }
 
+/* Is the rest of the walk from at[k] on as it was?  Returns the outermost index up to which it is.
+ */
+static ALWAYS_INLINE int compare_rest(const struct walk_trace *t, int k)
+{
+    const struct walk_step *step = &t->at[k];
+    while (step > t->at && unchanged(step, step - 1)) step--;
+    return (int)(step - t->at);
+}
+
 unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
                     struct walk_trace *t, enum walk_end *end)
 {
@@ -228,38 +238,57 @@ unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned m
     uint32_t now = generation_now();
     unsigned n = 0, fresh = 0;
     uintptr_t page = 0;
-    if (t && t->generation != now) t->count = 0, t->generation = now;
-    int k = t ? (int)t->count - 1 : -1;
+    int k = -1, guess = -1; /* where to join, and whose rule to expect next */
+    if (t) {
+        if (t->generation != now) t->count = 0, t->generation = now;
+        t->joined = -1;
+        k = guess = (int)t->count - 1;
+    }
     *end = WALK_FULL;
 
     for (;;) {
         if (!exact && k >= 0) {
             while (k >= 0 && t->at[k].sp < s.sp) k--;
             if (k >= 0 && t->at[k].sp == s.sp && t->at[k].pc == s.pc && t->at[k].fp == s.fp) {
-                int i = k;
-                while (i > 0 && n < max && unchanged(&t->at[i], &t->at[i - 1]))
-                    frames[n++] = t->at[--i].pc;
-                if (n == max || (i == 0 && t->complete)) {
-                    if (n < max) *end = WALK_COMPLETE;
+                int i = compare_rest(t, k);
+                if (i == 0 && t->complete) {
+                    t->joined = k;
+                    *end = WALK_COMPLETE;
                     update(t, (unsigned)k + 1, fresh);
                     return n;
                 }
-                for (; k > i; k--) { /* good so far, but what follows is new */
+                for (; k > i && n < max; k--) { /* good so far, but what follows is new */
                     if (fresh < WALK_TRACE) t->fresh[fresh] = t->at[k];
                     fresh++;
+                    frames[n++] = t->at[k - 1].pc;
                 }
-                s.pc = t->at[i].pc, s.sp = t->at[i].sp, s.fp = t->at[i].fp;
-                exact = s.pc == 0;
-                if (exact) break; /* an interrupted function: cannot be, see REWALK */
-                k = i - 1;
+                s.pc = t->at[k].pc, s.sp = t->at[k].sp, s.fp = t->at[k].fp;
+                guess = k;
+                k--;
             }
         }
         if (n == max) break;
-        struct cfi_rule rule = unpack(rule_of(exact ? s.pc : s.pc - 1, now));
-        bool first = n == 0 && exact;
         struct walk_state next = s;
-        bool next_exact = false;
-        int32_t pc_slot = REWALK, fp_slot = 0;
+        /* The same function as in the previous walk, perhaps at another depth: its frame has the
+           same size.  This takes us out of our own code, from whichever depth it was called. */
+        if (guess > 0 && !exact && t->at[guess].pc == s.pc && t->at[guess].sp_step) {
+            const struct walk_step *like = &t->at[guess--];
+            next.sp = s.sp + (uintptr_t)like->sp_step;
+            next.pc = code_at(next.sp + (uintptr_t)(intptr_t)like->pc_slot);
+            if (like->fp_slot) next.fp = word_at(next.sp + (uintptr_t)(intptr_t)like->fp_slot);
+            if (next.pc < LOWEST_CODE) {
+                *end = WALK_COMPLETE;
+                break;
+            }
+            remember(t, &fresh, &s, false, like->pc_slot, like->fp_slot, like->sp_step);
+            s = next;
+            frames[n++] = s.pc;
+            continue;
+        }
+        if (!exact) guess = -1;
+        struct cfi_rule rule = unpack(rule_of(exact ? s.pc : s.pc - 1, now));
+        bool first = n == 0 && exact, next_exact = false;
+        int32_t pc_slot = REWALK, fp_slot = 0, sp_step = 0;
         if (likely(rule.kind == CFI_PLAIN)) {
             uintptr_t cfa = (rule.cfa_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)rule.cfa_offset;
             if (unlikely(rule.cfa_load)) {
@@ -268,6 +297,7 @@ unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned m
             } else {
                 pc_slot = rule.ra_slot;
                 fp_slot = rule.fp_slot;
+                if (!rule.cfa_fp && rule.ra_slot) sp_step = rule.cfa_offset;
             }
             if (cfa % 8 != 0 || cfa < s.sp || (cfa == s.sp && !exact)) {
                 *end = WALK_COMPLETE;
@@ -293,13 +323,13 @@ unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned m
             *end = WALK_COMPLETE;
             break;
         }
-        if (!first) remember(t, &fresh, &s, exact, pc_slot, fp_slot);
+        if (!first) remember(t, &fresh, &s, exact, pc_slot, fp_slot, sp_step);
         s = next;
         exact = next_exact;
         frames[n++] = s.pc + exact;
     }
     if (t) {
-        if (n > 0) remember(t, &fresh, &s, exact, REWALK, 0);
+        if (n > 0) remember(t, &fresh, &s, exact, REWALK, 0, 0);
         t->complete = *end == WALK_COMPLETE;
         update(t, 0, fresh);
     }

@@ -29,6 +29,8 @@ struct walk_state {
 struct walk_step {
     uintptr_t pc, sp, fp;
     int32_t pc_slot, fp_slot; /* relative to the caller's sp */
+    int32_t sp_step; /* the caller's sp minus this one's where the rule says so; 0: it does not */
+    uint32_t node;   /* the user's: 0 in new steps */
 };
 
 /* The previous walk of a thread, outermost frame first.  Frames that have not moved since need not
@@ -36,6 +38,9 @@ struct walk_step {
    frames depend only on the words that were read then, so it is enough to compare these. */
 struct walk_trace {
     uint32_t count, generation;
+    int32_t
+        joined;    /* the last walk arrived at at[joined] and all further frames are as before: they
+                      are not among those returned, at[joined].pc is the last of these; or -1 */
     bool complete; /* at[0] is the outermost frame of the stack */
     struct walk_step at[WALK_TRACE], fresh[WALK_TRACE];
 };
@@ -48,7 +53,8 @@ enum walk_end {
 
 /* Walks from `from` outwards and stores the return addresses met, `from->pc` itself not among them;
    where a signal interrupted a function, its address plus one.  Returns how many.  `trace` may be
-   NULL; else it belongs to the calling thread and starts zeroed. */
+   NULL; else it belongs to the calling thread and starts zeroed.  After the walk frame i of those
+   returned is at[count - 1 - i], unless count is 0. */
 unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
                     struct walk_trace *trace, enum walk_end *end);
 

@@ -1,4 +1,5 @@
 /* test-stack.c: interning of stacks, and captures against what the compiler and glibc say.
+   Built twice: with the sampler in the program, and with it in a shared object, as in real life.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "sampler/module.h"
@@ -306,6 +307,11 @@ START_TEST(own_frames)
     outer();
     unsigned n = stack_get(captured, frames, 64, NULL);
     unsigned at = position(frames, n, return_addresses[0]);
+#ifdef SAMPLER_IS_SHARED
+    ck_assert_uint_eq(at,
+                      1); /* `inner` first: stack_start has found the library's text by itself */
+    return;
+#endif
     ck_assert_uint_gt(at, 0);
     uintptr_t low = UINTPTR_MAX, high = 0;
     for (unsigned i = 0; i < at; i++) {
