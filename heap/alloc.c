@@ -37,8 +37,16 @@ static void track(struct thread_heap *h, void *block, size_t asked, unsigned cla
 
 /* ---- pools ---- */
 
+static bool elsewhere(size_t size, enum heap_source source, void **block)
+{
+    return unlikely(!heap_tls.heap) && source == HEAP_MALLOC && heap_hooks->elsewhere &&
+           heap_hooks->elsewhere(size, block);
+}
+
 static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source)
 {
+    void *others;
+    if (elsewhere(asked, source, &others)) return others;
     struct thread_heap *h = thread_heap_get();
     if (unlikely(!h)) goto none;
     struct bin *b = h->bin[class];
@@ -60,6 +68,8 @@ none:
 
 static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source)
 {
+    void *others;
+    if (elsewhere(size, source, &others)) return others;
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX) goto none;
     struct thread_heap *h = thread_heap_get();
     size_t given;

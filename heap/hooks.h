@@ -67,6 +67,10 @@ struct heap_hooks {
     void *(*foreign_realloc)(void *, size_t);
     size_t (*foreign_size)(const void *);
 
+    /* malloc in a thread that has no heap: where it returns true, *block is the call's result and
+       the heap did nothing (another allocator serves this process). */
+    bool (*elsewhere)(size_t size, void **block);
+
     /* A proven double or invalid free.  `entry` is the tracked entry where a live sampled block
        contains the address, else 0; `block` and `size` describe the slot that contains it, NULL and
        0 if there is none.  If it returns, the call is ignored. */

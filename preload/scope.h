@@ -22,7 +22,7 @@ enum scope_mode {
     SCOPE_SANITIZER, /* a sanitizer's runtime needs every block: everything passes on */
 };
 
-/* Read by the fast paths; set by scope_find. */
+/* Read by operator new and the slower calls; set by scope_find. */
 extern __attribute__((visibility("hidden"))) unsigned char scope_mode_now;
 
 /* Looks, if nobody has, and tells.  Needs no symbol look-up, so it works in the first malloc. */
@@ -39,6 +39,10 @@ const char *scope_sanitizer(void);
 void scope_foreign_free(void *);
 void *scope_foreign_realloc(void *, size_t);
 size_t scope_foreign_size(const void *);
+
+/* The elsewhere hook, where a sanitizer serves.  malloc's fast path pays nothing for that: in such a
+   process no thread has a heap. */
+bool scope_elsewhere(size_t size, void **block);
 
 /* Allocation by whom the mode names: the sanitizer's, or (operators only) the scope's first. */
 void *scope_malloc(size_t size);

@@ -90,7 +90,9 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     if (scope_find() == SCOPE_SANITIZER) {
         scope_start();
         exit_pass_on();
+        hooks.elsewhere = scope_elsewhere;
         heap_set_hooks(&hooks);
+        heap_thread_exit(); /* what came before us made this thread a heap */
         if (!getauxval(AT_SECURE))
             print_fd(2, "gleaner: the program carries %s: it allocates, Gleaner passes on\n",
                      scope_sanitizer());
