@@ -49,13 +49,12 @@ void large_stats(struct large_stats *to);
 /* Gives free pages back at once; true if there were any. */
 bool large_trim(void);
 
-/* Called now and then from slow paths: gives back what has been unused for `decay_ns`. `now` is
- * os_now_coarse(). */
+/* Called now and then from slow paths: gives back what has been unused for `decay_ns`.  `now` is
+   os_now_coarse(). */
 void large_decay(uint64_t now, uint64_t decay_ns);
 
 /* fork: prepare closes a gate around jemalloc and waits at most 10 ms for the threads inside; while
-   it is closed, and in a child whose gate could not be emptied, large blocks are mapped directly.
- */
+   it is closed, and in a child whose gate could not be emptied, blocks are mapped directly. */
 void large_fork_prepare(void);
 void large_fork_parent(void);
 void large_fork_child(void);

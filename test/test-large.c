@@ -220,7 +220,7 @@ START_TEST(model)
         unsigned char fill;
     } b[BLOCKS] = {0};
     uint64_t seed = 88172645463325252u + (uint64_t)_i, live = 0;
-    for (int step = 0; step < 3000; step++) {
+    for (int step = 0; step < 1500; step++) {
         size_t i = next(&seed) % BLOCKS, given;
         size_t size = 33 * KIB + next(&seed) % ((size_t)1 << (16 + next(&seed) % 8));
         if (!b[i].p) {
@@ -355,11 +355,11 @@ START_TEST(addresses_are_reused)
     void *p[LIVE] = {0};
     uint64_t seed = 1;
     size_t mapped = 0, tables = 0;
-    for (int step = 0; step < 12000; step++) {
+    for (int step = 0; step < 8000; step++) {
         size_t i = next(&seed) % LIVE;
         if (p[i]) put(p[i]);
         p[i] = get(33 * KIB + next(&seed) % ((size_t)1 << (16 + next(&seed) % 12)));
-        if (step == 6000) mapped = stats().mapped_bytes, tables = large_table_bytes();
+        if (step == 4000) mapped = stats().mapped_bytes, tables = large_table_bytes();
     }
     ck_assert_uint_le(stats().mapped_bytes, mapped + mapped / 2);
     ck_assert_uint_le(large_table_bytes(), tables * 2);
@@ -502,7 +502,7 @@ START_TEST(threads_are_born_and_die)
 {
     pthread_key_create(&key, at_end);
     size_t mapped = 0;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1500; i++) {
         pthread_t t[2];
         for (int k = 0; k < 2; k++)
             ck_assert_int_eq(pthread_create(&t[k], NULL, short_life, NULL), 0);
@@ -540,11 +540,12 @@ static int child_works(void *inherited)
     if (*(char *)inherited != 42 || !put(inherited) || put(inherited)) return 1;
     uint64_t seed = 99;
     void *p[20] = {0};
-    for (int step = 0; step < 300; step++) {
+    for (int step = 0; step < 80; step++) {
         size_t i = next(&seed) % 20, given;
         if (p[i] && !put(p[i])) return 2;
         bool zero = step % 2;
-        p[i] = large_alloc(33 * KIB + next(&seed) % (3 * MIB), OS_PAGE, zero, &given);
+        p[i] = large_alloc(33 * KIB + next(&seed) % (step % 8 ? 300 * KIB : 3 * MIB), OS_PAGE, zero,
+                           &given);
         if (!p[i]) return 3;
         if (zero && !filled(p[i], given, 0)) return 4;
         memset(p[i], 7, given);
@@ -566,7 +567,7 @@ START_TEST(fork_storm)
     pthread_t t[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&t[i], NULL, churn_until_stopped, (void *)(i + 1));
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 100; i++) {
         char *mine = get(100 * KIB + (size_t)(i % 3) * MIB);
         *mine = 42;
         large_fork_prepare();
