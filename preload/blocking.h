@@ -55,17 +55,29 @@ static ALWAYS_INLINE struct undisturbed undisturbed(void)
     return u;
 }
 
-/* Slow path of the next. */
-bool blocking_was_ours(struct undisturbed *since);
+/* Slow paths of the next. */
+bool blocking_part_was_ours(struct undisturbed *since);
+bool blocking_eintr_was_ours(struct undisturbed *since);
 
-/* The call returned early: was it our doing alone?  If so `since` is renewed for the next attempt.
-   Keeps errno. */
-static ALWAYS_INLINE bool was_ours(struct undisturbed *since)
+/* The call returned a part, or EINTR: was it our doing alone?  If so `since` is renewed for the next
+   attempt.  Keeps errno. */
+static ALWAYS_INLINE bool part_was_ours(struct undisturbed *since)
 {
     if (likely(atomic_load_explicit(&stop_tickets, memory_order_relaxed) == since->tickets)) {
         return false;
     }
-    return blocking_was_ours(since);
+    return blocking_part_was_ours(since);
+}
+
+static ALWAYS_INLINE bool eintr_was_ours(struct undisturbed *since)
+{
+    return handlers_ran == since->handlers && blocking_eintr_was_ours(since);
+}
+
+/* Either, by the call's result, which is negative for EINTR. */
+static ALWAYS_INLINE bool was_ours(struct undisturbed *since, long result)
+{
+    return result < 0 ? eintr_was_ours(since) : part_was_ours(since);
 }
 
 /* Nanoseconds of the clock; raw values, so that a deadline is compared with nothing but itself. */

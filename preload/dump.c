@@ -120,7 +120,7 @@ void dump_serve(uint64_t value, void *context)
 
 void dump_request(uint64_t value, uint32_t from_uid, void *context)
 {
-    stop_note_signal();
+    stop_note_signal(true);
     if (from_uid != 0 && from_uid != own_uid()) return;
     if (process_is_borrowed()) return;
     if (!stop_gate_try()) {

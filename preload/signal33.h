@@ -42,6 +42,13 @@ bool signal33_start(void);
    thread. Does nothing before signal33_start, in a vfork child, and while a thread is in exec. */
 void signal33_check(void);
 
+/* What the kernel has installed for a signal. */
+struct signal33_action {
+    void *handler;
+    unsigned long flags;
+};
+bool signal33_action(int sig, struct signal33_action *to);
+
 /* Is ours the installed handler? */
 bool signal33_installed(void);
 

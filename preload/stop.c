@@ -40,6 +40,7 @@
 #define LISTING_BYTES (32 * KIB)
 
 _Atomic uint32_t stop_tickets;
+_Atomic uint32_t stop_latest_to_any;
 
 static char *helper_stack; /* the listing's buffer lies at its low end */
 
@@ -114,16 +115,18 @@ void stop_gate_leave(void)
     } while (atomic_load(&process->request) && stop_gate_try());
 }
 
-struct thread_record *stop_note_signal(void)
+struct thread_record *stop_note_signal(bool to_any)
 {
     struct thread_record *r = thread_enter(own_tid());
-    if (r) atomic_store(&r->ticket, atomic_fetch_add(&stop_tickets, 1) + 1);
+    uint32_t ticket = atomic_fetch_add(&stop_tickets, 1) + 1;
+    if (r) atomic_store(&r->ticket, ticket);
+    if (to_any) atomic_store(&stop_latest_to_any, ticket);
     return r;
 }
 
 void stop_arrived(uint32_t number, void *context)
 {
-    struct thread_record *r = stop_note_signal();
+    struct thread_record *r = stop_note_signal(false);
     if (!r || atomic_load(&process->stopping) != number) return;
     atomic_store(&r->context, context);
     atomic_store(&r->parked_for, number);

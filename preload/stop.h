@@ -50,10 +50,14 @@ bool stop_world(const struct stop_job *job);
 /* The signal handler's part: the calling thread was asked to park for stop `number`. */
 void stop_arrived(uint32_t number, void *context);
 
-/* Notes in the calling thread's record that one of our signals has run in it (blocking.h). */
-struct thread_record *stop_note_signal(void);
+/* Notes in the calling thread's record that one of our signals has run in it (blocking.h).  `to_any` says
+   that it was sent to the process: the kernel may have woken another thread for it in vain. */
+struct thread_record *stop_note_signal(bool to_any);
 
 /* Counts our signals in all threads; see blocking.h. */
 extern _Atomic uint32_t stop_tickets;
+
+/* The ticket of the latest signal that was sent to the process. */
+extern _Atomic uint32_t stop_latest_to_any;
 
 #endif
