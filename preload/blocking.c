@@ -19,7 +19,8 @@ bool blocking_part_was_ours(struct undisturbed *since)
     return true;
 }
 
-/* A thread that was woken in vain may get here before the one that took the signal has drawn its ticket. */
+/* A thread that was woken in vain may get here before the one that took the signal has drawn its
+ * ticket. */
 bool blocking_eintr_was_ours(struct undisturbed *since)
 {
     for (int i = 0; i < 20; i++) {

@@ -1,5 +1,6 @@
 /* blocking_recv.c: receiving from sockets: EINTR where SO_RCVTIMEO is set, and parts where
-   MSG_WAITALL asks for all. SPDX-License-Identifier: LGPL-2.1-or-later */
+   MSG_WAITALL asks for all.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking_transfer.h"
 

@@ -32,7 +32,7 @@ void blocking_sem_start(void)
     struct undisturbed since = undisturbed();                                                      \
     type r;                                                                                        \
     do r = (call);                                                                                 \
-    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since));                                 \
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since));                           \
     return r
 
 /* Absolute times.  What libc keeps in a sem_t is its own, so there is nothing to fall back to. */

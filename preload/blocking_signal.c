@@ -1,5 +1,6 @@
-/* blocking_signal.c: waiting for signals.  sigwait goes on by itself after EINTR (glibc), and is
-   left alone. SPDX-License-Identifier: LGPL-2.1-or-later */
+/* blocking_signal.c: waiting for signals. sigwait goes on by itself after EINTR (glibc), and is
+   left alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 

@@ -1,6 +1,6 @@
 /* blocking_syscall.c: waits that are made through libc's syscall(), futex above all.  Transfers
-   made that way are not handled: disturb.c leaves such a thread alone. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   made that way are not handled: disturb.c leaves such a thread alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 

@@ -1,5 +1,5 @@
-/* dump_signal.c: a profile on a signal that the user has chosen.
-   A handler of the program for the same signal replaces ours: the program behaves as without us.
+/* dump_signal.c: a profile on a signal that the user has chosen.  A handler of the program for the
+   same signal replaces ours: the program behaves as without us.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/dump_signal.h"
 #include "preload/dump.h"

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* Calls that may say EINTR when a handler without SA_RESTART ends them, and that SA_RESTART restarts
-   (signal(7)).  A thread that was about to make one of them for the first time looks the same, and may be
-   told EINTR as well. */
+/* Calls that may say EINTR when a handler without SA_RESTART ends them, and that SA_RESTART
+   restarts (signal(7)).  A thread that was about to make one of them for the first time looks the
+   same, and may be told EINTR as well. */
 static bool may_be_interrupted(long nr)
 {
     switch (nr) {

@@ -1,19 +1,20 @@
 /* stop.c: stopping the world by signal 33.
 
    1. Data.  The process page (process.h) holds the number of the stop under way, on which parked
-   threads sleep, and a count of arrivals, on which the stopper sleeps.  threads.h holds a record a
-   thread.
+      threads sleep, and a count of arrivals, on which the stopper sleeps. threads.h holds a record
+      a thread.
    2. Who stops.  In a process with one thread nothing needs stopping.  Else a helper thread does
-   it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
-   (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
-   program's table, however briefly, is a number that another thread's open() does not get, or that
-   a closefrom() closes under us. The caller sleeps in the kernel meanwhile (CLONE_VFORK), its
-   registers in its signal frame. Where seccomp refuses the helper, the caller does the work itself.
+      it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
+      (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
+      program's table, however briefly, is a number that another thread's open() does not get, or
+      that a closefrom() closes under us.  The caller sleeps in the kernel meanwhile (CLONE_VFORK),
+      its registers in its signal frame.  Where seccomp refuses the helper, the caller does the work
+      itself.
    3. Algorithm (HAZARDS.md C1).  List /proc/self/task; ask every thread not yet asked, save those
       that a signal would disturb (disturb.h); wait for the answers; list again, until a listing
-   that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
-   looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
-   for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
+      that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
+      looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
+      for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
    4. A signal that arrives late finds another stop number, or none, and returns at once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/stop.h"
@@ -90,6 +91,14 @@ bool stop_gate_take(void)
     uint32_t self = own_tid(), holder = 0;
     while (!atomic_compare_exchange_strong(&process->gate, &holder, self)) {
         if (holder == self) return false;
+        /* A vfork child of a child that was forked behind libc's back took itself for the latter
+           (process.h), and is gone: do not wait for it. */
+        if (raw_syscall(SYS_tgkill, raw_syscall(SYS_getpid, 0), holder, 0) == -ESRCH &&
+            atomic_compare_exchange_strong(&process->gate, &holder, self)) {
+            atomic_store(&process->in_exec, 0);
+            return true;
+        }
+        if (holder == 0) continue;
         atomic_fetch_add(&process->waiting, 1);
         futex_sleep(&process->gate, holder, 0);
         atomic_fetch_sub(&process->waiting, 1);

@@ -1,5 +1,6 @@
 /* signal-flood.c: with the queue of signals full, a stop gives up in time and leaves the program
-   alone; when there is room again it works (T28). SPDX-License-Identifier: LGPL-2.1-or-later */
+   alone; when there is room again it works (T28).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/resource.h>
