@@ -257,21 +257,26 @@ static void count(struct thread_record *r, void *argument)
     t->silent += r->state == THREAD_SILENT;
 }
 
-/* Waits until nobody is awaited any more, or until `until`. */
-static struct tally wait_for_answers(struct stopper *w, uint64_t until, bool look)
+static struct tally walk(struct stopper *w, bool look)
 {
+    struct tally t = {.w = w, .look = look};
+    thread_each(count, &t);
+    return t;
+}
+
+/* Waits until nobody is awaited any more, or until `until`.  The count of arrivals saves a walk at
+   each; it is a hint, since those that died do not arrive, and a latecomer of an earlier stop may.
+ */
+static unsigned wait_for_answers(struct stopper *w, uint64_t until)
+{
+    if (until > w->bound) until = w->bound;
     for (;;) {
         uint32_t arrived = atomic_load(&process->arrived);
-        struct tally t = {.w = w, .look = look};
-        if (arrived < w->asked && !look) {
-            t.pending = w->asked - arrived; /* cheaper than a walk at every arrival */
-        } else {
-            thread_each(count, &t);
-        }
         uint64_t time = now();
-        if (t.pending == 0 || time >= until) {
-            if (arrived < w->asked && !look) thread_each(count, (t.pending = 0, &t));
-            return t;
+        if (arrived >= w->asked || time >= until) {
+            unsigned pending = walk(w, false).pending;
+            if (pending == 0 || time >= until) return pending;
+            w->asked = arrived + pending;
         }
         futex_sleep(&process->arrived, arrived, until - time);
     }
@@ -280,26 +285,25 @@ static struct tally wait_for_answers(struct stopper *w, uint64_t until, bool loo
 static void ask_everybody(struct stopper *w)
 {
     bool all_parked = false; /* when the listing began */
-    struct tally t;
     for (;;) {
         if (!list_and_ask(w)) {
             w->result.no_proc = true;
             return;
         }
         if (all_parked && w->fresh == 0) break;
-        uint64_t time = now();
-        t = wait_for_answers(w, time + FIRST_LOOK < w->bound ? time + FIRST_LOOK : w->bound, false);
-        for (uint64_t step = FIRST_LOOK; t.pending > 0 && now() < w->bound; step *= 2) {
-            uint64_t next = now() + step;
-            t = wait_for_answers(w, next < w->bound ? next : w->bound, true);
+        unsigned pending = wait_for_answers(w, now() + FIRST_LOOK);
+        for (uint64_t step = FIRST_LOOK; pending > 0 && now() < w->bound; step *= 2) {
+            uint32_t arrived = atomic_load(&process->arrived);
+            pending = walk(w, true).pending;
+            w->asked = arrived + pending;
+            if (pending > 0) pending = wait_for_answers(w, now() + step);
         }
-        if (t.pending > 0) break;
-        w->asked = atomic_load(&process->arrived); /* those that died will not arrive */
+        if (pending > 0) break;
+        w->asked = atomic_load(&process->arrived);
         all_parked = true;
         if (now() >= w->bound) break; /* threads are born faster than we list them */
     }
-    t = (struct tally){.w = w};
-    thread_each(count, &t);
+    struct tally t = walk(w, false);
     w->result.left = t.left;
     w->result.held = t.held;
     w->result.silent = t.silent + t.pending + w->unknown;
