@@ -1,7 +1,7 @@
 /* stop.c: stopping the world by signal 33.
 
    1. Data.  The process page (process.h) holds the number of the stop under way, on which parked
-      threads sleep, and a count of arrivals, on which the stopper sleeps. threads.h holds a record
+      threads sleep, and a count of arrivals, on which the stopper sleeps. thread_table.h holds a record
       a thread.
    2. Who stops.  In a process with one thread nothing needs stopping.  Else a helper thread does
       it, made for this stop and gone after it, with a stack and a *descriptor table of its own*

@@ -8,7 +8,7 @@
 #ifndef GLEANER_STOP_H
 #define GLEANER_STOP_H
 
-#include "preload/threads.h"
+#include "preload/thread_table.h"
 
 struct stop_result {
     bool complete;     /* every thread is parked: nothing of the program runs */

@@ -1,7 +1,7 @@
-/* test-threads.c: the table of threads by tid, and what a fork leaves of it.
+/* test-thread-table.c: the table of threads by tid, and what a fork leaves of it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/process.h"
-#include "preload/threads.h"
+#include "preload/thread_table.h"
 
 #include <check.h>
 #include <pthread.h>

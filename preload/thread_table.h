@@ -1,4 +1,4 @@
-/* threads.h: what a stop knows of each thread, by tid.
+/* thread_table.h: what a stop knows of each thread, by tid.
 
    1. Data.  Records of 64 bytes in up to four segments of growing size (2048 … 131072 records),
       each mapped when it is needed, each wiped by a fork.  A tid may lie in any of PROBES
@@ -10,8 +10,8 @@
    3. When all records that a tid may use are taken, thread_enter returns NULL: the stop is
       incomplete.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#ifndef GLEANER_THREADS_H
-#define GLEANER_THREADS_H
+#ifndef GLEANER_THREAD_TABLE_H
+#define GLEANER_THREAD_TABLE_H
 
 #include "heap/base.h"
 
