@@ -5,16 +5,30 @@
 
 #include <dlfcn.h>
 
-bool blocking_was_ours(struct undisturbed *since)
+bool blocking_part_was_ours(struct undisturbed *since)
 {
     atomic_signal_fence(memory_order_seq_cst);
     uint32_t handlers = handlers_ran;
     uint32_t tickets = atomic_load(&stop_tickets);
     struct thread_record *r = thread_find((uint32_t)raw_syscall(SYS_gettid, 0));
-    if (!r || (int32_t)(atomic_load(&r->ticket) - since->tickets) <= 0) return false;
+    bool here = r && (int32_t)(atomic_load(&r->ticket) - since->tickets) > 0;
+    bool elsewhere = (int32_t)(atomic_load(&stop_latest_to_any) - since->tickets) > 0;
+    if (!here && !elsewhere) return false;
     if (handlers != since->handlers) return false;
     since->tickets = tickets;
     return true;
+}
+
+/* A thread that was woken in vain may get here before the one that took the signal has drawn its
+ * ticket. */
+bool blocking_eintr_was_ours(struct undisturbed *since)
+{
+    for (int i = 0; i < 20; i++) {
+        if (part_was_ours(since)) return true;
+        if (handlers_ran != since->handlers) return false;
+        raw_syscall(SYS_sched_yield, 0);
+    }
+    return false;
 }
 
 int64_t blocking_now(clockid_t clock)

@@ -1,31 +1,34 @@
 /* blocking.h: what the wrappers of blocking calls share.
 
    1. Problem.  Our signal makes some calls return EINTR in spite of SA_RESTART, and some return a
-   part of a transfer as success (HAZARDS.md A3, H1).  The program must see neither; yet what a
-   handler of its own interrupts must be seen, or `while (!stop) epoll_wait(…, -1)` hangs.
+      part of a transfer as success (HAZARDS.md A3, H1).  The program must see neither; yet what a
+      handler of its own interrupts must be seen, or `while (!stop) epoll_wait(…, -1)` hangs.
    2. Evidence.  (a) Our signal ran in this thread during the call: every delivery draws a ticket
-   from a global counter and notes it in the thread's record; the wrapper reads the counter before
-   the call, and looks the record up only when the result is suspect and the counter moved.  (b) No
-   handler of the program ran in this thread meanwhile: handlers.c counts them, per thread. Only (a)
-   without (b) is hidden.  Cheaper evidence is not enough: our handler sees the registers that it
-      interrupted, but a handler of the program that ran just before it, or that was pending and
-   runs just after it, leaves no trace there, and our handler parks for so long that the latter is
-   common.
+      from a global counter and notes it in the thread's record; the wrapper reads the counter
+      before the call, and looks the record up only when the result is suspect and the counter
+      moved.  (b) No handler of the program ran in this thread meanwhile: handlers.c counts them,
+      per thread.  Only (a) without (b) is hidden.  (c) A signal that is sent to the process, as
+      requests are, may wake a thread in vain: another one takes it, and sigwaitinfo, epoll_wait and
+      others say EINTR though no handler ran.  So an EINTR without (b) is hidden too where such a
+      request was taken elsewhere.  What a signal of the program does to a call that the kernel
+      itself restarts after our handler is restart.h's part.  Cheaper evidence is not enough: our
+      handler sees the registers that it interrupted, but a handler of the program that ran just
+      before it, or that was pending and runs just after it, leaves no trace there, and our handler
+      parks for so long that the latter is common.
    3. Window.  Between the check of (b) and the re-issued system call lie some twenty instructions
-   in which a handler of the program goes unnoticed: the same window as between a program's test of
-   its own flag and its own call, which only the calls with a signal mask (ppoll, sigsuspend …)
-   close, and for those it stays closed, since the mask is only swapped inside the call.
+      in which a handler of the program goes unnoticed: the same window as between a program's test
+      of its own flag and its own call, which only the calls with a signal mask (ppoll, sigsuspend
+      …) close, and for those it stays closed, since the mask is only swapped inside the call.
    4. Cost when nothing stops: two loads before the call, and a comparison of the result after it;
-   calls with a timeout that may be slept out read the clock first (vDSO).
+      calls with a timeout that may be slept out read the clock first (vDSO).
    5. The real function is called always, so cancellation points stay such.  Before start-up has
-   looked it up (other libraries' constructors), the raw system call serves; nothing is ever looked
-   up lazily.
+      looked it up (other libraries' constructors), the raw system call serves; nothing is ever
+      looked up lazily.
    6. Re-issuing a call with SO_RCVTIMEO or SO_SNDTIMEO would start the timeout anew: see
-   wait_for_socket.
+      transfer_wait.
    7. Not wrapped, because it cannot be or because it needs nothing: io_uring_enter and others
-   issued inline (such a thread is left alone: disturb.h); sigwait, sem_wait, mq_*, pthread_*,
-   flock, fcntl(F_SETLKW) (they restart); close.
-
+      issued inline (such a thread is left alone: disturb.h); sigwait, sem_wait, mq_*, pthread_*,
+      flock, fcntl(F_SETLKW) (they restart); close.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_BLOCKING_H
 #define GLEANER_BLOCKING_H
@@ -55,17 +58,29 @@ static ALWAYS_INLINE struct undisturbed undisturbed(void)
     return u;
 }
 
-/* Slow path of the next. */
-bool blocking_was_ours(struct undisturbed *since);
+/* Slow paths of the next. */
+bool blocking_part_was_ours(struct undisturbed *since);
+bool blocking_eintr_was_ours(struct undisturbed *since);
 
-/* The call returned early: was it our doing alone?  If so `since` is renewed for the next attempt.
-   Keeps errno. */
-static ALWAYS_INLINE bool was_ours(struct undisturbed *since)
+/* The call returned a part, or EINTR: was it our doing alone?  If so `since` is renewed for the
+   next attempt.  Keeps errno. */
+static ALWAYS_INLINE bool part_was_ours(struct undisturbed *since)
 {
     if (likely(atomic_load_explicit(&stop_tickets, memory_order_relaxed) == since->tickets)) {
         return false;
     }
-    return blocking_was_ours(since);
+    return blocking_part_was_ours(since);
+}
+
+static ALWAYS_INLINE bool eintr_was_ours(struct undisturbed *since)
+{
+    return handlers_ran == since->handlers && blocking_eintr_was_ours(since);
+}
+
+/* Either, by the call's result, which is negative for EINTR. */
+static ALWAYS_INLINE bool was_ours(struct undisturbed *since, long result)
+{
+    return result < 0 ? eintr_was_ours(since) : part_was_ours(since);
 }
 
 /* Nanoseconds of the clock; raw values, so that a deadline is compared with nothing but itself. */

@@ -28,7 +28,7 @@ static int do_accept(int fd, struct sockaddr *from, socklen_t *bytes, int flags)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     int r = call_accept4(fd, from, bytes, flags);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         if (began == 0) began = blocking_now(CLOCK_MONOTONIC_COARSE);
         if (transfer_wait(fd, false, began) < 0) return -1;
         r = call_accept4(fd, from, bytes, flags);
@@ -59,7 +59,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t bytes)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     int r = call_connect(fd, to, bytes);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         if (began == 0) began = blocking_now(CLOCK_MONOTONIC_COARSE);
         if (transfer_wait(fd, true, began) < 0) {
             if (errno == EAGAIN && to->sa_family != AF_UNIX) errno = EINPROGRESS;

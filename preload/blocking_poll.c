@@ -41,7 +41,7 @@ void blocking_poll_start(void)
     struct undisturbed since = undisturbed();                                                      \
     int64_t began = timeout > 0 ? blocking_now(CLOCK_MONOTONIC) : 0;                               \
     int asked = timeout, r = (call);                                                               \
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {                                \
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {                          \
         if (asked > 0) timeout = blocking_rest_ms(asked, began);                                   \
         r = (call);                                                                                \
     }                                                                                              \
@@ -55,7 +55,7 @@ void blocking_poll_start(void)
     bool timed = asked && (asked->tv_sec > 0 || asked->tv_nsec > 0);                               \
     int64_t began = timed ? blocking_now(CLOCK_MONOTONIC) : 0;                                     \
     int r = (call);                                                                                \
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {                                \
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {                          \
         if (timed) {                                                                               \
             rest = blocking_rest(asked, began);                                                    \
             timeout = &rest;                                                                       \
@@ -133,7 +133,7 @@ EXPORT int select(int n, fd_set *readable, fd_set *writable, fd_set *other, stru
         began = blocking_now(CLOCK_MONOTONIC);
     }
     int r = call_select(n, readable, writable, other, timeout);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         if (timeout) {
             struct timespec rest = blocking_rest(&asked, began);
             rest.tv_nsec += 999; /* round up */

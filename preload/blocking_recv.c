@@ -1,5 +1,6 @@
 /* blocking_recv.c: receiving from sockets: EINTR where SO_RCVTIMEO is set, and parts where
-   MSG_WAITALL asks for all. SPDX-License-Identifier: LGPL-2.1-or-later */
+   MSG_WAITALL asks for all.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking_transfer.h"
 
@@ -80,7 +81,7 @@ EXPORT ssize_t recvfrom(int fd, void *to, size_t bytes, int flags, struct sockad
     ssize_t r = likely(real_recvfrom)
                     ? real_recvfrom(fd, to, bytes, flags, from, from_bytes)
                     : FALLBACK(SYS_recvfrom, fd, to, bytes, flags, from, from_bytes);
-    if (!suspect(r, bytes, flags) || !was_ours(&since)) return r;
+    if (!suspect(r, bytes, flags) || !was_ours(&since, r)) return r;
     struct iovec v = {to, bytes};
     struct msghdr form = {.msg_name = from, .msg_namelen = room, .msg_iov = &v, .msg_iovlen = 1};
     struct msghdr changed = form;
@@ -96,7 +97,7 @@ EXPORT ssize_t recv(int fd, void *to, size_t bytes, int flags)
     int64_t began = transfer_began(since);
     ssize_t r = likely(real_recv) ? real_recv(fd, to, bytes, flags)
                                   : FALLBACK(SYS_recvfrom, fd, to, bytes, flags, NULL, NULL);
-    if (!suspect(r, bytes, flags) || !was_ours(&since)) return r;
+    if (!suspect(r, bytes, flags) || !was_ours(&since, r)) return r;
     struct iovec v = {to, bytes};
     struct msghdr form = {.msg_iov = &v, .msg_iovlen = 1};
     return recv_on(fd, &form, NULL, flags, since, began, r);
@@ -128,7 +129,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
     struct msghdr form;
     if (unlikely(flags & MSG_WAITALL)) form = *m;
     ssize_t r = call_recvmsg(fd, m, flags);
-    if (!suspect(r, SIZE_MAX, flags) || !was_ours(&since)) return r;
+    if (!suspect(r, SIZE_MAX, flags) || !was_ours(&since, r)) return r;
     if (r < 0) {
         form = *m; /* a call that fails changes nothing in it */
     } else if (form.msg_control && m->msg_controllen > 0) {
@@ -165,7 +166,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct tim
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     int r = call_recvmmsg(fd, m, n, flags, timeout);
-    if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct transfer t = {.fd = fd,
                          .whole = !(flags & MSG_WAITFORONE),
                          .began = began,

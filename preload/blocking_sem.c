@@ -32,7 +32,7 @@ void blocking_sem_start(void)
     struct undisturbed since = undisturbed();                                                      \
     type r;                                                                                        \
     do r = (call);                                                                                 \
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since));                                 \
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since));                           \
     return r
 
 /* Absolute times.  What libc keeps in a sem_t is its own, so there is nothing to fall back to. */
@@ -65,7 +65,7 @@ EXPORT int semtimedop(int id, struct sembuf *ops, size_t n, const struct timespe
     struct undisturbed since = undisturbed();
     int64_t began = timeout ? blocking_now(CLOCK_MONOTONIC) : 0;
     int r = call_semtimedop(id, ops, n, timeout);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         struct timespec rest;
         if (timeout) rest = blocking_rest(timeout, began);
         r = call_semtimedop(id, ops, n, timeout ? &rest : NULL);
@@ -92,7 +92,7 @@ EXPORT int aio_suspend(const struct aiocb *const list[], int n, const struct tim
     struct undisturbed since = undisturbed();
     int64_t began = timeout ? blocking_now(CLOCK_MONOTONIC) : 0;
     int r = real_aio_suspend(list, n, timeout);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         struct timespec rest;
         if (timeout) rest = blocking_rest(timeout, began);
         r = real_aio_suspend(list, n, timeout ? &rest : NULL);

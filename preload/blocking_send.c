@@ -60,7 +60,7 @@ EXPORT ssize_t sendto(int fd, const void *from, size_t bytes, int flags, const s
     int64_t began = transfer_began(since);
     ssize_t r = likely(real_sendto) ? real_sendto(fd, from, bytes, flags, to, to_bytes)
                                     : FALLBACK(SYS_sendto, fd, from, bytes, flags, to, to_bytes);
-    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct iovec v = {(void *)from, bytes};
     struct msghdr m = {
         .msg_name = (void *)to, .msg_namelen = to_bytes, .msg_iov = &v, .msg_iovlen = 1};
@@ -73,7 +73,7 @@ EXPORT ssize_t send(int fd, const void *from, size_t bytes, int flags)
     int64_t began = transfer_began(since);
     ssize_t r = likely(real_send) ? real_send(fd, from, bytes, flags)
                                   : FALLBACK(SYS_sendto, fd, from, bytes, flags, NULL, 0);
-    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct iovec v = {(void *)from, bytes};
     struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
     return send_on(fd, &m, bytes, flags, since, began, r);
@@ -86,7 +86,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_sendmsg(fd, m, flags);
-    if ((r < 0 && errno != EINTR) || likely(!was_ours(&since))) return r;
+    if ((r < 0 && errno != EINTR) || likely(!was_ours(&since, r))) return r;
     size_t total = transfer_bytes(m->msg_iov, m->msg_iovlen);
     return (size_t)r == total ? r : send_on(fd, m, total, flags, since, began, r);
 }
@@ -110,7 +110,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     int r = call_sendmmsg(fd, m, n, flags);
-    if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((unsigned)r == n) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct transfer t = {.fd = fd,
                          .writes = true,
                          .whole = true,

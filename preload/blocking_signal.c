@@ -1,5 +1,6 @@
-/* blocking_signal.c: waiting for signals.  sigwait goes on by itself after EINTR (glibc), and is
-   left alone. SPDX-License-Identifier: LGPL-2.1-or-later */
+/* blocking_signal.c: waiting for signals. sigwait goes on by itself after EINTR (glibc), and is
+   left alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 
@@ -35,7 +36,7 @@ EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct times
     bool timed = timeout && (timeout->tv_sec > 0 || timeout->tv_nsec > 0);
     int64_t began = timed ? blocking_now(CLOCK_MONOTONIC) : 0;
     int r = call_sigtimedwait(set, info, timeout);
-    while (unlikely(r < 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since)) {
         struct timespec rest;
         if (timed) rest = blocking_rest(timeout, began);
         r = call_sigtimedwait(set, info, timed ? &rest : timeout);
@@ -52,7 +53,7 @@ EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
     do {
         r = likely(real_sigwaitinfo) ? real_sigwaitinfo(set, info)
                                      : call_sigtimedwait(set, info, NULL);
-    } while (unlikely(r < 0) && errno == EINTR && was_ours(&since));
+    } while (unlikely(r < 0) && errno == EINTR && eintr_was_ours(&since));
     return r;
 }
 
@@ -64,7 +65,7 @@ EXPORT int pause(void)
     do {
         r = likely(real_pause) ? real_pause()
                                : (int)FALLBACK(SYS_ppoll, NULL, 0, NULL, NULL, SIGSET_BYTES);
-    } while (errno == EINTR && was_ours(&since));
+    } while (errno == EINTR && eintr_was_ours(&since));
     return r;
 }
 
@@ -75,7 +76,7 @@ EXPORT int sigsuspend(const sigset_t *mask)
     do {
         r = likely(real_sigsuspend) ? real_sigsuspend(mask)
                                     : (int)FALLBACK(SYS_rt_sigsuspend, mask, SIGSET_BYTES);
-    } while (errno == EINTR && was_ours(&since));
+    } while (errno == EINTR && eintr_was_ours(&since));
     return r;
 }
 
@@ -90,7 +91,7 @@ EXPORT int __sigpause(int what, int is_signal)
     struct undisturbed since = undisturbed();
     int r;
     do r = real_sigpause(what, is_signal);
-    while (errno == EINTR && was_ours(&since));
+    while (errno == EINTR && eintr_was_ours(&since));
     return r;
 }
 

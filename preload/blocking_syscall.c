@@ -1,6 +1,6 @@
 /* blocking_syscall.c: waits that are made through libc's syscall(), futex above all.  Transfers
-   made that way are not handled: disturb.c leaves such a thread alone. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   made that way are not handled: disturb.c leaves such a thread alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 
@@ -73,7 +73,7 @@ void blocking_syscall_start(void) {}
 static COLD long wait_again(long nr, const long given[6], struct undisturbed since, int64_t began)
 {
     struct wait_form form = form_of(nr, given);
-    if (form.form == NO_WAIT || !was_ours(&since)) return -EINTR;
+    if (form.form == NO_WAIT || !eintr_was_ours(&since)) return -EINTR;
     if (began == 0) began = blocking_now(CLOCK_MONOTONIC);
     long r;
     do {
@@ -87,7 +87,7 @@ static COLD long wait_again(long nr, const long given[6], struct undisturbed sin
             a[form.argument] = (long)&rest;
         }
         r = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    } while (r == -EINTR && was_ours(&since));
+    } while (r == -EINTR && eintr_was_ours(&since));
     return r;
 }
 

@@ -29,7 +29,7 @@ static int sleep_through(const struct timespec *t, struct timespec *rest)
     struct undisturbed since = undisturbed();
     struct timespec left;
     int r = call_nanosleep(t, &left);
-    while (unlikely(r != 0) && errno == EINTR && was_ours(&since)) {
+    while (unlikely(r != 0) && errno == EINTR && eintr_was_ours(&since)) {
         struct timespec again = left;
         r = call_nanosleep(&again, &left);
     }
@@ -79,12 +79,12 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
     if (flags & TIMER_ABSTIME) {
         int r;
         do r = call_clock_nanosleep(clock, flags, t, rest);
-        while (unlikely(r == EINTR) && was_ours(&since));
+        while (unlikely(r == EINTR) && eintr_was_ours(&since));
         return r;
     }
     struct timespec left;
     int r = call_clock_nanosleep(clock, flags, t, &left);
-    while (unlikely(r == EINTR) && was_ours(&since)) {
+    while (unlikely(r == EINTR) && eintr_was_ours(&since)) {
         struct timespec again = left;
         r = call_clock_nanosleep(clock, flags, &again, &left);
     }
@@ -99,7 +99,7 @@ EXPORT int thrd_sleep(const struct timespec *t, struct timespec *rest)
     struct undisturbed since = undisturbed();
     struct timespec left;
     int r = real_thrd_sleep(t, &left);
-    while (unlikely(r == -1) && was_ours(&since)) {
+    while (unlikely(r == -1) && eintr_was_ours(&since)) {
         struct timespec again = left;
         r = real_thrd_sleep(&again, &left);
     }

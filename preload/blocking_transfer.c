@@ -77,11 +77,11 @@ ssize_t transfer_go_on(struct transfer *t, struct undisturbed since, ssize_t fir
         if (r > 0) {
             done += (size_t)r;
             if (!t->whole || done >= t->total) break;
-            if ((size_t)r == asked || was_ours(&since)) continue;
+            if ((size_t)r == asked || was_ours(&since, r)) continue;
             break;
         }
         if (r == 0) break;
-        if (errno == EINTR && was_ours(&since)) continue;
+        if (errno == EINTR && was_ours(&since, r)) continue;
         if (ready > 0 && errno == EAGAIN) continue; /* somebody else was faster */
         if (done == 0) return -1;
         break;

@@ -1,7 +1,8 @@
 /* blocking_transfer.h: going on with a transfer that a signal of ours cut short.
 
    A transfer is described once, by the slow path of its wrapper; `attempt` moves what is left of
-   it. SPDX-License-Identifier: LGPL-2.1-or-later */
+   it.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_BLOCKING_TRANSFER_H
 #define GLEANER_BLOCKING_TRANSFER_H
 

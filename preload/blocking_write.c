@@ -77,7 +77,7 @@ EXPORT ssize_t read(int fd, void *to, size_t bytes)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_read(fd, to, bytes);
-    if (likely(r >= 0) || errno != EINTR || !was_ours(&since)) return r;
+    if (likely(r >= 0) || errno != EINTR || !was_ours(&since, r)) return r;
     struct iovec v = {to, bytes};
     return read_on(fd, &v, 1, since, began, r);
 }
@@ -96,7 +96,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *v, int n)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_readv(fd, v, n);
-    if (likely(r >= 0) || errno != EINTR || !was_ours(&since)) return r;
+    if (likely(r >= 0) || errno != EINTR || !was_ours(&since, r)) return r;
     return read_on(fd, v, (size_t)n, since, began, r);
 }
 
@@ -133,7 +133,7 @@ EXPORT ssize_t write(int fd, const void *from, size_t bytes)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_write(fd, from, bytes);
-    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct iovec v = {(void *)from, bytes};
     return write_on(fd, &v, 1, bytes, since, began, r);
 }
@@ -145,7 +145,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_writev(fd, v, n);
-    if ((r < 0 && errno != EINTR) || likely(!was_ours(&since))) return r;
+    if ((r < 0 && errno != EINTR) || likely(!was_ours(&since, r))) return r;
     size_t total = transfer_bytes(v, (size_t)n);
     return (size_t)r == total ? r : write_on(fd, v, (size_t)n, total, since, began, r);
 }
@@ -175,7 +175,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
     struct undisturbed since = undisturbed();
     int64_t began = transfer_began(since);
     ssize_t r = call_sendfile(out, in, offset, bytes);
-    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since)) return r;
+    if (likely((size_t)r == bytes) || (r < 0 && errno != EINTR) || !was_ours(&since, r)) return r;
     struct file_part p = {in, offset};
     struct stat st;
     /* Into a pipe it returns when the pipe is full, without us too. */
@@ -203,6 +203,6 @@ EXPORT ssize_t getrandom(void *to, size_t bytes, unsigned flags)
                 ? real_getrandom((char *)to + done, bytes - done, flags)
                 : FALLBACK(SYS_getrandom, (char *)to + done, bytes - done, flags);
         if (r > 0) done += (size_t)r;
-    } while (unlikely(done < bytes) && (r > 0 || (r < 0 && errno == EINTR)) && was_ours(&since));
+    } while (unlikely(done < bytes) && (r > 0 || (r < 0 && errno == EINTR)) && was_ours(&since, r));
     return done > 0 ? (ssize_t)done : r;
 }

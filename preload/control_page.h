@@ -5,8 +5,8 @@
    the request protocol (dump.h).  The page is mapped last, once the handler of signal 33 is
    installed, and vanishes with exec; a forked child has both.  Where memfd_create is refused, the
    page is anonymous and named by prctl(PR_SET_VMA), which the kernel shows as "[anon:gleaner-1]"
-   where it was built with that; else the process does not answer. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   where it was built with that; else the process does not answer.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_CONTROL_PAGE_H
 #define GLEANER_CONTROL_PAGE_H
 

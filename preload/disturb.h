@@ -2,10 +2,11 @@
    in?
 
    Calls that SA_RESTART does not restart return EINTR, and some return part of a transfer
-   (HAZARDS.md A3). Where the thread is inside a wrapper of ours that hides this (blocking.h), all
+   (HAZARDS.md A3).  Where the thread is inside a wrapper of ours that hides this (blocking.h), all
    is well: the wrapper's return address then lies just above libc's frame.  So it is for libc's own
    loops around futex and poll.  In an inline system call of somebody else, or in libc's syscall(),
-   nobody hides it, and the thread must be left alone. SPDX-License-Identifier: LGPL-2.1-or-later */
+   nobody hides it, and the thread must be left alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_DISTURB_H
 #define GLEANER_DISTURB_H
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,10 +28,18 @@ static struct {
 /* Too big for a stack. */
 static struct dump_facts facts;
 
+/* Before a vfork of the child's can be mistaken for the child; and 33 was ignored if another thread
+   was in exec when we forked. */
+static void forked(void)
+{
+    process_is_borrowed();
+    signal33_check();
+}
+
 bool dump_start(void)
 {
-    return process_start() && stop_start() && snapshot_start() && signal33_start() &&
-           control_page_start();
+    return process_start() && stop_start() && snapshot_start() &&
+           pthread_atfork(NULL, NULL, forked) == 0 && signal33_start() && control_page_start();
 }
 
 static uint32_t own_uid(void)
@@ -120,7 +129,7 @@ void dump_serve(uint64_t value, void *context)
 
 void dump_request(uint64_t value, uint32_t from_uid, void *context)
 {
-    stop_note_signal();
+    stop_note_signal(true);
     if (from_uid != 0 && from_uid != own_uid()) return;
     if (process_is_borrowed()) return;
     if (!stop_gate_try()) {

@@ -1,8 +1,9 @@
-/* dump_signal.c: a profile on a signal that the user has chosen.
-   A handler of the program for the same signal replaces ours: the program behaves as without us.
+/* dump_signal.c: a profile on a signal that the user has chosen.  A handler of the program for the
+   same signal replaces ours: the program behaves as without us.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/dump_signal.h"
 #include "preload/dump.h"
+#include "preload/restart.h"
 #include "preload/signal33.h"
 #include "preload/stop.h"
 
@@ -14,11 +15,12 @@ static void on_signal(int sig, void *info, void *context)
 {
     static char path[4096]; /* stacks of handlers are small */
     static atomic_flag busy = ATOMIC_FLAG_INIT;
-    stop_note_signal(); /* ours: a call that it interrupts goes on */
+    stop_note_signal(true); /* ours: a call that it interrupts goes on */
     if (atomic_flag_test_and_set(&busy)) return;
     size_t n = path_for(path, sizeof path);
     if (n > 0 && n < sizeof path) dump_to(path, "signal", context);
     atomic_flag_clear(&busy);
+    restart_or_interrupt(context);
 }
 
 bool dump_signal_start(int sig, size_t (*path)(char *, size_t))

@@ -9,7 +9,8 @@
    A child of vfork has signal handlers of its own but our memory: it ignores 33 for itself and
    takes no gate. posix_spawn's own child, inside libc, needs nothing: it starts with an empty
    queue, and glibc sets 33 to SIG_IGN in it (sysdeps/unix/sysv/linux/spawni.c); only its
-   environment is ours to edit. SPDX-License-Identifier: LGPL-2.1-or-later */
+   environment is ours to edit.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/exec.h"
 #include "heap/os.h"
 #include "heap/syscall.h"

@@ -73,13 +73,13 @@ size_t follow_room(char *const *environment)
 /* Copies all entries but ours; returns the end, or NULL if none is left. */
 static char *without_us(char *to, const char *variable)
 {
-    memcpy(to, PRELOAD, PRELOAD_LENGTH);
+    memmove(to, variable, PRELOAD_LENGTH);
     char *end = to + PRELOAD_LENGTH;
     for (const char *p = variable + PRELOAD_LENGTH;; p++) {
         size_t n = entry_length(p);
         if (n > 0 && !is_ours(p, n)) {
             if (end > to + PRELOAD_LENGTH) *end++ = ':';
-            memcpy(end, p, n);
+            memmove(end, p, n);
             end += n;
         }
         p += n;
@@ -107,4 +107,16 @@ char **follow_edit(char *const *environment, void *room)
     }
     to[kept] = NULL;
     return to;
+}
+
+void follow_edit_own(char **environment)
+{
+    if (follow) return;
+    char **to = environment;
+    for (char **from = environment; *from; from++) {
+        /* The text only shrinks, and without_us reads ahead of where it writes. */
+        if (names_us(*from) && !without_us(*from, *from)) continue;
+        *to++ = *from;
+    }
+    *to = NULL;
 }

@@ -13,6 +13,12 @@ void follow_start(bool follow, const char *library);
 
 bool follow_children(void);
 
+/* Edits the environment that the process itself was started with, where it lies: what libc starts
+   by itself (system, popen) is not seen by any wrapper, and the program finds no LD_PRELOAD, as
+   without us.  From start-up, before anything keeps a copy.  Does nothing where children are
+   followed. */
+void follow_edit_own(char **environment);
+
 /* How much room follow_edit needs, in bytes; 0 if the environment can be used as it is. */
 size_t follow_room(char *const *environment);
 

@@ -21,8 +21,7 @@ struct process {
     _Atomic uint32_t in_exec;  /* a thread has made the process ignore 33 to call exec */
     _Atomic uint32_t snapshot; /* pid of the snapshot child that nobody has reaped */
     _Atomic uint32_t latest;   /* pid of the latest one, reaped or not */
-    _Atomic uint32_t
-        taken; /* pid of one that a wait of the program has reaped, unknown to it yet */
+    _Atomic uint32_t taken;    /* pid of one that a wait of the program has reaped unknowingly */
 };
 
 /* Prepares the page; idempotent, from start-up.  False if the system gives no memory. */
@@ -32,8 +31,9 @@ bool process_start(void);
 extern struct process *process;
 
 /* Is the caller in a child that shares our memory (vfork, or posix_spawn's)?  Such a child must
-   leave no trace in the memory of its parent. One system call.  Also enters our pid in a fresh
-   page. */
+   leave no trace in the memory of its parent.  One system call.  Also enters our pid in a fresh
+   page; a vfork child that is the first to ask in a forked child would enter its own: hence the
+   fork handler in dump.c. */
 bool process_is_borrowed(void);
 
 /* Memory of `bytes` (a multiple of the page) that a forked child finds zeroed; NULL if refused. */

@@ -1,5 +1,6 @@
 /* raw_clone.c: the system call clone and the first instructions of the child, which has a stack of
-   its own and therefore must not return into C. SPDX-License-Identifier: LGPL-2.1-or-later */
+   its own and therefore must not return into C.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/raw_clone.h"
 
 #include <sys/syscall.h>

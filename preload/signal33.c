@@ -4,6 +4,7 @@
 #include "heap/syscall.h"
 #include "preload/dump.h"
 #include "preload/process.h"
+#include "preload/restart.h"
 #include "preload/stop.h"
 
 #include <signal.h>
@@ -55,6 +56,7 @@ static void on_signal33(int sig, void *info_, void *context)
         } else {
             dump_request(value, (uint32_t)info->si_uid, context);
         }
+        restart_or_interrupt(context);
         return;
     }
     void *next = atomic_load(&chained);
@@ -71,6 +73,14 @@ long signal33_raw_install(int sig, void (*handler)(int, void *, void *))
     to.restorer = signal33_restorer;
 #endif
     return raw_sigaction(sig, &to, NULL);
+}
+
+bool signal33_action(int sig, struct signal33_action *to)
+{
+    struct kernel_sigaction now;
+    if (raw_sigaction(sig, NULL, &now) != 0) return false;
+    *to = (struct signal33_action){now.handler, now.flags};
+    return true;
 }
 
 bool signal33_installed(void)

@@ -1,20 +1,19 @@
 /* signal33.h: the one signal that we use, and how it is told from the C library's.
 
-   1. Why 33.  glibc keeps 32 and 33 to itself: sigaction refuses them, sigprocmask never blocks
+   1. Why 33. glibc keeps 32 and 33 to itself: sigaction refuses them, sigprocmask never blocks
       them, sigwait and signalfd never take them (nptl/internaltypes.h), so no program can be in
-   their way.  glibc's own use of 33 is to make setuid and its like act on all threads; it sends
-   that by tgkill (si_code SI_TKILL), we send with SI_QUEUE and a magic value.
+      their way. glibc's own use of 33 is to make setuid and its like act on all threads; it sends
+      that by tgkill (si_code SI_TKILL), we send with SI_QUEUE and a magic value.
    2. Order.  Ours is installed over whatever is there, and what is there is called for every signal
-      that is not ours.  glibc installs its own when it makes its first thread, over ours: hence
+      that is not ours. glibc installs its own when it makes its first thread, over ours: hence
       signal33_check (HAZARDS.md H4, H84).
    3. The handler runs with every signal blocked, restarts what can be restarted, uses an alternate
-   stack where there is one, and makes raw system calls only.
+      stack where there is one, and makes raw system calls only.
 
    The value (64 bits) of every signal of ours:
 
         63     48 47  40 39  32 31         0
         'G' 'L'   op     0      number
-
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SIGNAL33_H
 #define GLEANER_SIGNAL33_H
@@ -41,6 +40,13 @@ bool signal33_start(void);
    it after the creation of a thread, and at a thread's first allocation.  One system call; any
    thread. Does nothing before signal33_start, in a vfork child, and while a thread is in exec. */
 void signal33_check(void);
+
+/* What the kernel has installed for a signal. */
+struct signal33_action {
+    void *handler;
+    unsigned long flags;
+};
+bool signal33_action(int sig, struct signal33_action *to);
 
 /* Is ours the installed handler? */
 bool signal33_installed(void);

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -55,13 +56,15 @@ static void close_all_slowly(void)
     struct {
         uint64_t soft, hard;
     } limit = {1024, 0};
-    raw_syscall(SYS_prlimit64, 0, 7 /* RLIMIT_NOFILE */, NULL, &limit);
+    raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
     if (limit.soft > 65536) limit.soft = 65536;
     for (uint64_t fd = 0; fd < limit.soft; fd++) raw_syscall(SYS_close, fd);
 }
 
 static void be_humble(void)
 {
+    const uint64_t no_core[2] = {0, 0};
+    raw_syscall(SYS_prlimit64, 0, RLIMIT_CORE, no_core, NULL);
     struct sched_param p = {0};
     raw_syscall(SYS_sched_setscheduler, 0, SCHED_IDLE, &p);
     long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY, 0);

@@ -1,16 +1,18 @@
 /* snapshot.h: a child with a frozen copy of our memory, invisible to the program.
 
    1. The child is made by a raw clone without an exit signal: no SIGCHLD, no wait without __WALL
-   sees it (wait.c hides it from those).  It has all signals blocked but its own alarm, a stack of
-   ours, and no libc.
+      sees it (wait.c hides it from those).  It has all signals blocked but its own alarm, a stack
+      of ours, and no libc.
    2. Its descriptor table is made its own and emptied at once, so that a pipe that the program
-   closes is closed (HAZARDS.md H65, H85).  It does not share the file system context (no CLONE_FS):
-   while it did, the kernel would refuse the program's setns and unshare, and an exec of a setuid
-   program would silently drop the privilege (fs/exec.c, check_unsafe_exec).
+      closes is closed (HAZARDS.md H65, H85).  It does not share the file system context (no
+      CLONE_FS): while it did, the kernel would refuse the program's setns and unshare, and an exec
+      of a setuid program would silently drop the privilege (fs/exec.c, check_unsafe_exec).
    3. Every 100 ms an alarm looks whether the parent still lives (getppid, not PR_SET_PDEATHSIG:
-   that fires when the *thread* that cloned ends), and ends the child after `seconds` at the latest.
+      that fires when the *thread* that cloned ends), and ends the child after `seconds` at the
+      latest.
    4. One child at a time.  It is a zombie until snapshot_reap, the next snapshot, or the parent's
-   end. SPDX-License-Identifier: LGPL-2.1-or-later */
+      end.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SNAPSHOT_H
 #define GLEANER_SNAPSHOT_H
 

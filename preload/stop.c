@@ -1,19 +1,20 @@
 /* stop.c: stopping the world by signal 33.
 
    1. Data.  The process page (process.h) holds the number of the stop under way, on which parked
-   threads sleep, and a count of arrivals, on which the stopper sleeps.  threads.h holds a record a
-   thread.
+      threads sleep, and a count of arrivals, on which the stopper sleeps. thread_table.h holds a record
+      a thread.
    2. Who stops.  In a process with one thread nothing needs stopping.  Else a helper thread does
-   it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
-   (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
-   program's table, however briefly, is a number that another thread's open() does not get, or that
-   a closefrom() closes under us. The caller sleeps in the kernel meanwhile (CLONE_VFORK), its
-   registers in its signal frame. Where seccomp refuses the helper, the caller does the work itself.
+      it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
+      (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
+      program's table, however briefly, is a number that another thread's open() does not get, or
+      that a closefrom() closes under us.  The caller sleeps in the kernel meanwhile (CLONE_VFORK),
+      its registers in its signal frame.  Where seccomp refuses the helper, the caller does the work
+      itself.
    3. Algorithm (HAZARDS.md C1).  List /proc/self/task; ask every thread not yet asked, save those
       that a signal would disturb (disturb.h); wait for the answers; list again, until a listing
-   that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
-   looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
-   for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
+      that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
+      looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
+      for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
    4. A signal that arrives late finds another stop number, or none, and returns at once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/stop.h"
@@ -40,6 +41,7 @@
 #define LISTING_BYTES (32 * KIB)
 
 _Atomic uint32_t stop_tickets;
+_Atomic uint32_t stop_latest_to_any;
 
 static char *helper_stack; /* the listing's buffer lies at its low end */
 
@@ -89,6 +91,14 @@ bool stop_gate_take(void)
     uint32_t self = own_tid(), holder = 0;
     while (!atomic_compare_exchange_strong(&process->gate, &holder, self)) {
         if (holder == self) return false;
+        /* A vfork child of a child that was forked behind libc's back took itself for the latter
+           (process.h), and is gone: do not wait for it. */
+        if (raw_syscall(SYS_tgkill, raw_syscall(SYS_getpid, 0), holder, 0) == -ESRCH &&
+            atomic_compare_exchange_strong(&process->gate, &holder, self)) {
+            atomic_store(&process->in_exec, 0);
+            return true;
+        }
+        if (holder == 0) continue;
         atomic_fetch_add(&process->waiting, 1);
         futex_sleep(&process->gate, holder, 0);
         atomic_fetch_sub(&process->waiting, 1);
@@ -114,16 +124,18 @@ void stop_gate_leave(void)
     } while (atomic_load(&process->request) && stop_gate_try());
 }
 
-struct thread_record *stop_note_signal(void)
+struct thread_record *stop_note_signal(bool to_any)
 {
     struct thread_record *r = thread_enter(own_tid());
-    if (r) atomic_store(&r->ticket, atomic_fetch_add(&stop_tickets, 1) + 1);
+    uint32_t ticket = atomic_fetch_add(&stop_tickets, 1) + 1;
+    if (r) atomic_store(&r->ticket, ticket);
+    if (to_any) atomic_store(&stop_latest_to_any, ticket);
     return r;
 }
 
 void stop_arrived(uint32_t number, void *context)
 {
-    struct thread_record *r = stop_note_signal();
+    struct thread_record *r = stop_note_signal(false);
     if (!r || atomic_load(&process->stopping) != number) return;
     atomic_store(&r->context, context);
     atomic_store(&r->parked_for, number);
@@ -245,21 +257,26 @@ static void count(struct thread_record *r, void *argument)
     t->silent += r->state == THREAD_SILENT;
 }
 
-/* Waits until nobody is awaited any more, or until `until`. */
-static struct tally wait_for_answers(struct stopper *w, uint64_t until, bool look)
+static struct tally walk(struct stopper *w, bool look)
 {
+    struct tally t = {.w = w, .look = look};
+    thread_each(count, &t);
+    return t;
+}
+
+/* Waits until nobody is awaited any more, or until `until`.  The count of arrivals saves a walk at
+   each; it is a hint, since those that died do not arrive, and a latecomer of an earlier stop may.
+ */
+static unsigned wait_for_answers(struct stopper *w, uint64_t until)
+{
+    if (until > w->bound) until = w->bound;
     for (;;) {
         uint32_t arrived = atomic_load(&process->arrived);
-        struct tally t = {.w = w, .look = look};
-        if (arrived < w->asked && !look) {
-            t.pending = w->asked - arrived; /* cheaper than a walk at every arrival */
-        } else {
-            thread_each(count, &t);
-        }
         uint64_t time = now();
-        if (t.pending == 0 || time >= until) {
-            if (arrived < w->asked && !look) thread_each(count, (t.pending = 0, &t));
-            return t;
+        if (arrived >= w->asked || time >= until) {
+            unsigned pending = walk(w, false).pending;
+            if (pending == 0 || time >= until) return pending;
+            w->asked = arrived + pending;
         }
         futex_sleep(&process->arrived, arrived, until - time);
     }
@@ -268,26 +285,25 @@ static struct tally wait_for_answers(struct stopper *w, uint64_t until, bool loo
 static void ask_everybody(struct stopper *w)
 {
     bool all_parked = false; /* when the listing began */
-    struct tally t;
     for (;;) {
         if (!list_and_ask(w)) {
             w->result.no_proc = true;
             return;
         }
         if (all_parked && w->fresh == 0) break;
-        uint64_t time = now();
-        t = wait_for_answers(w, time + FIRST_LOOK < w->bound ? time + FIRST_LOOK : w->bound, false);
-        for (uint64_t step = FIRST_LOOK; t.pending > 0 && now() < w->bound; step *= 2) {
-            uint64_t next = now() + step;
-            t = wait_for_answers(w, next < w->bound ? next : w->bound, true);
+        unsigned pending = wait_for_answers(w, now() + FIRST_LOOK);
+        for (uint64_t step = FIRST_LOOK; pending > 0 && now() < w->bound; step *= 2) {
+            uint32_t arrived = atomic_load(&process->arrived);
+            pending = walk(w, true).pending;
+            w->asked = arrived + pending;
+            if (pending > 0) pending = wait_for_answers(w, now() + step);
         }
-        if (t.pending > 0) break;
-        w->asked = atomic_load(&process->arrived); /* those that died will not arrive */
+        if (pending > 0) break;
+        w->asked = atomic_load(&process->arrived);
         all_parked = true;
         if (now() >= w->bound) break; /* threads are born faster than we list them */
     }
-    t = (struct tally){.w = w};
-    thread_each(count, &t);
+    struct tally t = walk(w, false);
     w->result.left = t.left;
     w->result.held = t.held;
     w->result.silent = t.silent + t.pending + w->unknown;

@@ -4,12 +4,11 @@
    while the others are parked, under these rules: raw system calls and memory of our own only; no
    libc, no allocation, no lock, no thread-local variable; it may run in another thread than the
    caller's.
-
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_STOP_H
 #define GLEANER_STOP_H
 
-#include "preload/threads.h"
+#include "preload/thread_table.h"
 
 struct stop_result {
     bool complete;     /* every thread is parked: nothing of the program runs */
@@ -50,10 +49,14 @@ bool stop_world(const struct stop_job *job);
 /* The signal handler's part: the calling thread was asked to park for stop `number`. */
 void stop_arrived(uint32_t number, void *context);
 
-/* Notes in the calling thread's record that one of our signals has run in it (blocking.h). */
-struct thread_record *stop_note_signal(void);
+/* Notes in the calling thread's record that one of our signals has run in it (blocking.h). `to_any`
+   says that it was sent to the process: the kernel may have woken another thread for it in vain. */
+struct thread_record *stop_note_signal(bool to_any);
 
 /* Counts our signals in all threads; see blocking.h. */
 extern _Atomic uint32_t stop_tickets;
+
+/* The ticket of the latest signal that was sent to the process. */
+extern _Atomic uint32_t stop_latest_to_any;
 
 #endif

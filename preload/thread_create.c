@@ -1,6 +1,7 @@
 /* thread_create.c: the wrapper around pthread_create, which changes nothing: it gives the sampler
    the last moment with one thread, and looks after signal 33, since glibc's first thread installs a
-   handler. SPDX-License-Identifier: LGPL-2.1-or-later */
+   handler.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/thread_create.h"
 #include "preload/blocking.h"
 #include "preload/signal33.h"

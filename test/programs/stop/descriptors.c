@@ -1,6 +1,6 @@
 /* descriptors.c: a program that closes everything, counts on the lowest free number, and on the end
-   of pipes, in two threads, while snapshots are taken of it (T14, T17). SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   of pipes, in two threads, while snapshots are taken of it (T14, T17).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* exec-storm.c: execs itself again and again, by every form of exec, from a thread among others and
    with a full signal mask, while it is stopped and asked for profiles: no signal 33 may be left for
-   the new image (H82), and the mask must not keep it from us (H83). SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   the new image (H82), and the mask must not keep it from us (H83).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <fcntl.h>

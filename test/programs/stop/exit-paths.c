@@ -1,5 +1,6 @@
 /* exit-paths.c: the ways in which a program ends, while the world stops and snapshots are taken
-   (T30).  run.c sees that no child is left over. SPDX-License-Identifier: LGPL-2.1-or-later */
+   (T30). run.c sees that no child is left over.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 static void *worker_that_exits(void *unused)

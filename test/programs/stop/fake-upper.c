@@ -1,5 +1,6 @@
 /* fake-upper.c: stands for the parts that are not under test in libgleaner-stop.so: the profile's
-   writer, the sampler, and the constructor. SPDX-License-Identifier: LGPL-2.1-or-later */
+   writer, the sampler, and the constructor.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/dump.h"
@@ -61,6 +62,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     const char *to = variable(envp, "STOP_OUTPUT");
     hold_ms = hold ? atol(hold) : 0;
     follow_start(!follow || strcmp(follow, "no") != 0, "libgleaner-stop.so");
+    follow_edit_own(envp);
     blocking_start();
     exec_start();
     wait_start();

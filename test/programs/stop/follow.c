@@ -1,6 +1,6 @@
 /* follow.c: with `follow:no` what is started does not get the library, and keeps the rest of
-   LD_PRELOAD and of the environment.  Run with STOP_FOLLOW=no. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   LD_PRELOAD and of the environment.  Run with STOP_FOLLOW=no.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <spawn.h>
@@ -28,10 +28,12 @@ static void expect_in_child(char *const envp[], bool spawn, const char *script)
 
 int main(void)
 {
-    const char *preload = getenv("LD_PRELOAD");
-    if (!preload) return 0;
-    char two[4096], before[4096];
-    snprintf(before, sizeof before, "%s", preload);
+    if (!dlsym(RTLD_DEFAULT, "stop_for_test")) return 0;
+    CHECK(!getenv("LD_PRELOAD"));
+    CHECK(system("[ -z \"$LD_PRELOAD\" ]") == 0);
+    const char *preload = "/some/where/libgleaner-stop.so";
+    char two[4096];
+    setenv("LD_PRELOAD", preload, 1);
     snprintf(two, sizeof two, "LD_PRELOAD=libc.so.6:%s libm.so.6", preload);
     char *with_two[] = {"A=1", two, "B=2", NULL};
     for (int spawn = 0; spawn < 2; spawn++) {
@@ -39,7 +41,7 @@ int main(void)
         expect_in_child(with_two, spawn,
                         "[ \"$LD_PRELOAD\" = libc.so.6:libm.so.6 ] && [ $A$B = 12 ]");
     }
-    CHECK(strcmp(getenv("LD_PRELOAD"), before) == 0);
+    CHECK(strcmp(getenv("LD_PRELOAD"), preload) == 0);
     CHECK(strstr(two, preload));
     return 0;
 }

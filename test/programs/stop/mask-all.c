@@ -1,5 +1,6 @@
 /* mask-all.c: a thread that blocks every signal and waits for every signal, and never sees ours
-   (T8). SPDX-License-Identifier: LGPL-2.1-or-later */
+   (T8).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 static void *waiter(void *unused)

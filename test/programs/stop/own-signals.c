@@ -1,7 +1,8 @@
 /* own-signals.c: while the world stops 100 times a second, a signal handler of the program (without
    SA_RESTART) still interrupts each blocking call, every time (the other half of T10); with
    SA_RESTART it interrupts what it would interrupt without us; and sigaction reports what was
-   installed. SPDX-License-Identifier: LGPL-2.1-or-later */
+   installed.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* program.h: what the test programs share.  A program ends with 0 if all went right, with or
-   without the library; without it nothing stops. SPDX-License-Identifier: LGPL-2.1-or-later */
+   without the library; without it nothing stops.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 

@@ -1,11 +1,11 @@
 /* run.c: runs a program under the library, asks it for profiles meanwhile, and looks at what it
    leaves behind.
 
-     run LIBRARY DUMPS_A_SECOND LEAST_DUMPS HOLD_MS PROGRAM [ARGUMENT]...
+      run LIBRARY DUMPS_A_SECOND LEAST_DUMPS HOLD_MS PROGRAM [ARGUMENT]...
 
    Ends with 0 if the program did, if at least so many profiles came, and if no child of its
-   outlived it by more than 1.5 s.  LIBRARY "-" runs it alone. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   outlived it by more than 1.5 s.  LIBRARY "-" runs it alone.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ask.h"
 
 #include <sys/prctl.h>

@@ -1,5 +1,6 @@
 /* signal-key.c: SIGUSR2, chosen by the user, writes a profile and is not noticed; it re-executes
-   itself so that the library sees the choice. SPDX-License-Identifier: LGPL-2.1-or-later */
+   itself so that the library sees the choice.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/stat.h>

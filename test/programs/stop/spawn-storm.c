@@ -1,6 +1,6 @@
 /* spawn-storm.c: threads that fork, exec, spawn and start threads as fast as they can while the
-   world stops: no hang, no failure, and wait sees every child once (T12). SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   world stops: no hang, no failure, and wait sees every child once (T12).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <spawn.h>

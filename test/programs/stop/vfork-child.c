@@ -1,6 +1,6 @@
 /* vfork-child.c: what a vfork child does with signals and exec stays in the child: afterwards the
-   parent's handlers are the parent's, and it still stops and answers. SPDX-License-Identifier:
-   LGPL-2.1-or-later */
+   parent's handlers are the parent's, and it still stops and answers.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/wait.h>

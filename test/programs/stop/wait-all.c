@@ -1,5 +1,6 @@
 /* wait-all.c: a program that counts its children by every kind of wait, while snapshots are taken
-   of it (T13). SPDX-License-Identifier: LGPL-2.1-or-later */
+   of it (T13).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
-/* threads.c: the table of threads, lock-free.
+/* thread_table.c: the table of threads, lock-free.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "preload/threads.h"
+#include "preload/thread_table.h"
 #include "heap/os.h"
 #include "preload/process.h"
 

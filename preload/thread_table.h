@@ -1,16 +1,17 @@
-/* threads.h: what a stop knows of each thread, by tid.
+/* thread_table.h: what a stop knows of each thread, by tid.
 
    1. Data.  Records of 64 bytes in up to four segments of growing size (2048 … 131072 records),
-   each mapped when it is needed, each wiped by a fork.  A tid may lie in any of PROBES neighbouring
-   records of each segment, so a search is bounded whatever is in the table.
+      each mapped when it is needed, each wiped by a fork.  A tid may lie in any of PROBES
+      neighbouring records of each segment, so a search is bounded whatever is in the table.
    2. Synchronisation.  A record is claimed by compare-and-swap on its tid, from 0, by the thread
-   itself or by the one that stops the world, and freed by the latter when the tid is no longer
-   listed. The handler looks itself up by gettid, not by a thread-local pointer: it also runs in
-   threads that libc did not make, whose thread pointer is anybody's guess (HAZARDS.md H8).
+      itself or by the one that stops the world, and freed by the latter when the tid is no longer
+      listed.  The handler looks itself up by gettid, not by a thread-local pointer: it also runs in
+      threads that libc did not make, whose thread pointer is anybody's guess (HAZARDS.md H8).
    3. When all records that a tid may use are taken, thread_enter returns NULL: the stop is
-   incomplete. SPDX-License-Identifier: LGPL-2.1-or-later */
-#ifndef GLEANER_THREADS_H
-#define GLEANER_THREADS_H
+      incomplete.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_THREAD_TABLE_H
+#define GLEANER_THREAD_TABLE_H
 
 #include "heap/base.h"
 
