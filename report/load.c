@@ -11,6 +11,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+void name_profile(struct profile *profile, const char *root)
+{
+    symbols_resolve(profile, root);
+    model_unfold(profile);
+}
+
 static struct profile *load_live(int pid)
 {
     struct bytes answer;
@@ -24,7 +30,7 @@ static struct profile *load_live(int pid)
     /* A process in a container sees other files under the same names. */
     char root[40];
     snprintf(root, sizeof root, "/proc/%d/root", pid);
-    symbols_resolve(profile, root);
+    name_profile(profile, root);
     return profile;
 }
 
@@ -36,8 +42,7 @@ struct profile *load_profile(const char *file_or_pid)
         profile = load_live((int)pid);
     } else {
         profile = profile_read(file_or_pid);
-        if (profile) symbols_resolve(profile, NULL);
+        if (profile) name_profile(profile, NULL);
     }
-    if (profile) model_unfold(profile);
     return profile;
 }

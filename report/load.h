@@ -9,4 +9,7 @@
    profile is asked.  NULL after one line on stderr. */
 struct profile *load_profile(const char *file_or_pid);
 
+/* The second half of it: symbolises (symbols.h says what `root` is) and unfolds. */
+void name_profile(struct profile *, const char *root);
+
 #endif

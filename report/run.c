@@ -9,6 +9,7 @@
 #include "report/load.h"
 #include "report/options.h"
 #include "report/output.h"
+#include "report/profile_read.h"
 #include "report/program.h"
 #include "report/supervise.h"
 
@@ -18,6 +19,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -203,14 +205,13 @@ static void say_no_profile(const char *path, const char *name, int wait_status)
         say("no profile of %s: it ended without writing one", name);
 }
 
-static void print_report(const char *file)
+/* Whatever happens to the reader of stderr, the status stays the program's. */
+static void print_report(struct profile *profile)
 {
-    struct profile *profile = load_profile(file);
-    if (profile) {
-        model_sort(profile, MEASURE_LIVE);
-        text_write(stderr, profile, MEASURE_LIVE, 20);
-    }
-    profile_free(profile);
+    signal(SIGPIPE, SIG_IGN);
+    name_profile(profile, NULL);
+    model_sort(profile, MEASURE_LIVE);
+    text_write(stderr, profile, MEASURE_LIVE, 20);
 }
 
 /* A fresh folder's real path; NULL after one line. */
@@ -244,13 +245,16 @@ static int run_and_report(struct request *request, const char *path, char **argv
     int wait_status = 0;
     pid_t pid = supervise(path, argv, mark_first, &wait_status);
     int status = 0;
+    struct profile *profile = NULL;
     if (pid < 0)
         status = not_started(argv[0], errno);
     else if (access(file, F_OK))
         say_no_profile(path, argv[0], wait_status);
     else
-        print_report(file);
-    remove_folder(folder);
+        profile = profile_read(file);
+    remove_folder(folder); /* at once: the report may be interrupted */
+    if (profile) print_report(profile);
+    profile_free(profile);
     free(file);
     free(folder);
     free(request->conf);

@@ -310,6 +310,19 @@ START_TEST(test_leaves_nothing)
 }
 END_TEST
 
+/* Nobody reads the report: the status is still the program's, and nothing stays behind. */
+START_TEST(test_closed_stderr)
+{
+    must_run("mkdir '%s/tmp'", test_folder());
+    must_run(
+        "{ TMPDIR='%s/tmp' '%s' run sh -c 'exit 9' 2>&1 >/dev/null; echo $? >'%s/status'; } | true",
+        test_folder(), command, test_folder());
+    must_run("i=0; until [ -s '%s/status' ]; do i=$((i+1)); [ $i -lt 100 ]; sleep 0.1; done",
+             test_folder());
+    must_run("grep -qx 9 '%s/status' && rmdir '%s/tmp'", test_folder(), test_folder());
+}
+END_TEST
+
 /* K, M, G, T are powers of 1024. */
 START_TEST(test_sizes)
 {
@@ -369,6 +382,7 @@ int main(void)
     tcase_add_test(tests, test_signal_state_is_inherited);
     tcase_add_test(tests, test_stop_and_continue);
     tcase_add_test(tests, test_leaves_nothing);
+    tcase_add_test(tests, test_closed_stderr);
     tcase_add_test(tests, test_sizes);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
