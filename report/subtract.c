@@ -142,7 +142,7 @@ static void join_stack(struct profile *to, const struct profile *newer, const st
 
 struct profile *profile_subtract(const struct profile *newer, const struct profile *older)
 {
-    struct subtraction with = {0};
+    struct subtraction with = {.text = need_array(64, 1), .text_room = 64};
     const struct profile *const sides[2] = {older, newer};
     for (int side = 0; side < 2; side++)
         for (size_t i = 0; i < sides[side]->module_count; i++)

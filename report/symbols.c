@@ -8,6 +8,7 @@
 #include "report/demangle.h"
 #include "report/object.h"
 #include "report/progress.h"
+#include "report/symtab.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -23,6 +24,8 @@ struct unit_range {
 struct resolver {
     struct arena *arena;
     struct object object;
+    bool symtab_read;
+    struct symtab symtab;
     bool ranges_made;
     struct unit_range *ranges; /* sorted by start */
     size_t range_count, range_room;
@@ -169,11 +172,10 @@ static bool frames_by_dwarf(struct resolver *resolver, struct place *place, uint
 
 static void name_by_symbol(struct resolver *resolver, struct place *place, uint64_t address)
 {
-    GElf_Off offset;
-    GElf_Sym symbol;
-    const char *name =
-        dwfl_module_addrinfo(resolver->object.module, address, &offset, &symbol, NULL, NULL, NULL);
-    if (!name || !*name) return;
+    if (!resolver->symtab_read) symtab_read(&resolver->symtab, resolver->object.module);
+    resolver->symtab_read = true;
+    const char *name = symtab_find(&resolver->symtab, address);
+    if (!name) return;
     if (!place->frame_count) {
         place->frames = arena_need(resolver->arena, 1, sizeof *place->frames);
         place->frame_count = 1;
@@ -250,6 +252,7 @@ void symbols_resolve(struct profile *profile, const char *root)
             resolve_place(&resolver, wanted[i]);
         }
         free(resolver.ranges);
+        symtab_free(&resolver.symtab);
         object_close(&resolver.object);
     }
     progress_end();

@@ -1,0 +1,75 @@
+/* symtab.c: the functions of an ELF file's symbol tables, sorted.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "report/symtab.h"
+#include "report/basics.h"
+
+#include <stdlib.h>
+
+struct symtab_entry {
+    uint64_t address, size;
+    const char *name; /* libdwfl's */
+    int rank;         /* of several names for one function the highest is shown */
+};
+
+/* By address; at equal addresses the one to show last, as the search comes from the end. */
+static int compare_entries(const void *a, const void *b)
+{
+    const struct symtab_entry *left = a, *right = b;
+    if (left->address != right->address) return left->address < right->address ? -1 : 1;
+    return left->rank - right->rank;
+}
+
+static int rank_of(const GElf_Sym *symbol)
+{
+    int binding = GELF_ST_BIND(symbol->st_info);
+    int rank = binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
+    return rank + (symbol->st_size ? 4 : 0);
+}
+
+void symtab_read(struct symtab *table, Dwfl_Module *module)
+{
+    int count = dwfl_module_getsymtab(module);
+    for (int i = 1; i < count; i++) {
+        GElf_Sym symbol;
+        GElf_Addr address;
+        GElf_Word section;
+        const char *name =
+            dwfl_module_getsym_info(module, i, &symbol, &address, &section, NULL, NULL);
+        int type = GELF_ST_TYPE(symbol.st_info);
+        bool code = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+        /* Mapping symbols of aarch64 ($x, $d) are no names. */
+        if (!name || !*name || *name == '$' || !code || section == SHN_UNDEF || section == SHN_ABS)
+            continue;
+        table->entries =
+            need_more(table->entries, table->count, &table->room, sizeof *table->entries);
+        table->entries[table->count++] =
+            (struct symtab_entry){address, symbol.st_size, name, rank_of(&symbol)};
+    }
+    if (table->count) qsort(table->entries, table->count, sizeof *table->entries, compare_entries);
+}
+
+const char *symtab_find(const struct symtab *table, uint64_t address)
+{
+    enum { NESTED = 16 }; /* labels inside a function, aliases of shorter size */
+    size_t low = 0, high = table->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->entries[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const char *label = NULL;
+    for (size_t i = low; i-- > 0 && low - i <= NESTED;) {
+        const struct symtab_entry *entry = &table->entries[i];
+        if (entry->size && address - entry->address < entry->size) return entry->name;
+        if (!entry->size && !label && i + 1 == low) label = entry->name;
+    }
+    return label;
+}
+
+void symtab_free(struct symtab *table)
+{
+    free(table->entries);
+    *table = (struct symtab){0};
+}
