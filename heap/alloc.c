@@ -153,14 +153,33 @@ static void *move(void *block, size_t old, size_t size)
     return new;
 }
 
+/* The words that a block of no entry has grown by are trials like others. */
+static void sample_growth(void *block, size_t old, size_t size, size_t given)
+{
+    struct thread_heap *h = heap_tls.heap;
+    if (!h || given <= old || !heap_hooks->large || !heap_hooks->allocated) return;
+    unsigned n = heap_hooks->large(&h->hook, (given - old) / 8);
+    if (n == 0 || heap_tls.suspended) return;
+    uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, HEAP_REALLOC, n);
+    if (entry) large_set_entry(block, entry);
+}
+
 static void *realloc_large(void *block, size_t old, size_t size)
 {
     if (size > MEDIUM_MAX) {
+        void *now = block;
         size_t given = large_resize(block, size);
+        if (!given && size > old) {
+            now = large_move(block, size, &given);
+            if (!now) given = 0;
+        }
         if (given) {
+            if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);
-            resized(block, large_entry(block), size, given);
-            return block;
+            uint32_t entry = large_entry(now);
+            if (entry) resized(now, entry, size, given);
+            else sample_growth(now, old, size, given);
+            return now;
         }
         if (size <= old && size > old / 2) return block;
     }

@@ -24,6 +24,7 @@ void heap_free_full(void *block, struct bin *bin); /* checked and marked free; t
         if (unlikely(n_ == 0)) slow;                                                              \
         if (unlikely(--(b)->left < 0)) slow; /* the slow path takes this count back */            \
         void *block_ = (b)->slot[n_ - 1];                                                         \
+        if (!block_) __builtin_unreachable();                                                     \
         (b)->n = n_ - 1;                                                                         \
         *state_of(block_, medium) = (int8_t)(b)->class;                                           \
         return block_;                                                                            \

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/meta.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
+
+#include <sys/single_threaded.h>
 
 static const struct heap_hooks no_hooks;
 const struct heap_hooks *heap_hooks = &no_hooks;
@@ -52,9 +55,13 @@ void heap_fork_parent(void) { large_fork_parent(); }
 
 void heap_fork_child(void)
 {
-    pool_fork_child();
-    thread_heap_fork_child();
-    large_fork_child();
+    bool threads = !__libc_single_threaded; /* or there were some a moment ago */
+    if (threads) {
+        meta_fork_child();
+        pool_fork_child();
+        thread_heap_fork_child();
+    }
+    large_fork_child(threads);
     stats_fork_child();
 }
 

@@ -58,7 +58,7 @@ struct heap_hooks {
     /* A tracked block was freed. `hook` is NULL in a thread that has no heap any more. */
     void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry);
 
-    /* A tracked block was resized where it is: new sizes asked and given. */
+    /* A tracked block was resized: new sizes asked and given.  It is where it was, or its pages were moved to `block`. */
     void (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
                     size_t given);
 

@@ -151,11 +151,14 @@ size_t large_free(void *block, uint32_t *entry)
     return bytes;
 }
 
+/* As if the block were freed and a new one allocated, which is how the sampler sees it too. */
 static void count_resize(size_t from, size_t to)
 {
     struct counters *c = &counters[large_shard()];
-    if (to > from) add(&c->allocated_bytes, to - from);
-    if (to < from) add(&c->freed_bytes, from - to);
+    add(&c->allocated, 1);
+    add(&c->allocated_bytes, to);
+    add(&c->freed, 1);
+    add(&c->freed_bytes, from);
 }
 
 size_t large_resize(void *block, size_t size)
@@ -308,9 +311,14 @@ void large_fork_parent(void)
     }
 }
 
-void large_fork_child(void)
+void large_fork_child(bool threads_were_there)
 {
     large_gate_child();
+    if (threads_were_there) { /* stacks that were copied while others changed them */
+        large_cache_forget();
+        large_map_forget();
+        atomic_store(&pending, 0);
+    }
     if (large_gate_broken()) { /* what waits for jemalloc is unmapped instead */
         unsigned depth;
         uint32_t page = large_stack_take(&pending, &depth);

@@ -54,10 +54,12 @@ bool large_trim(void);
 void large_decay(uint64_t now, uint64_t decay_ns);
 
 /* fork: prepare closes a gate around jemalloc and waits at most 10 ms for the threads inside; while
-   it is closed, and in a child whose gate could not be emptied, blocks are mapped directly. */
+   it is closed, and in a child whose gate could not be emptied, blocks are mapped directly.
+   `threads_were_there`: the parent had further threads, so what they changed while the kernel copied page
+   after page may be torn: the child forgets the stacks of unused blocks. */
 void large_fork_prepare(void);
 void large_fork_parent(void);
-void large_fork_child(void);
+void large_fork_child(bool threads_were_there);
 
 /* Every invariant of the tables against each other. */
 bool large_verify(void (*complain)(const char *line));

@@ -95,3 +95,11 @@ size_t large_cache_bytes(void)
             bytes += class_bytes(c) * large_stack_depth(&shards[i].of[c]);
     return bytes;
 }
+
+void large_cache_forget(void)
+{
+    for (struct shard *s = shards; s < shards + LARGE_SHARDS; s++) {
+        for (unsigned c = 0; c < CLASSES; c++) atomic_store(&s->of[c], 0);
+        atomic_store(&s->excess, 0);
+    }
+}

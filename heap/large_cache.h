@@ -20,6 +20,9 @@ bool large_cache_put(unsigned shard, uint32_t page, size_t bytes);
    each block. True if there was any. */
 bool large_cache_flush(bool all, void (*give)(uint32_t page));
 
+/* Empties every stack without looking at it (in a forked child; the blocks are lost to it). */
+void large_cache_forget(void);
+
 /* Bytes in the cache, about right while threads run. */
 size_t large_cache_bytes(void);
 

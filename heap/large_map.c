@@ -263,3 +263,8 @@ size_t large_map_bytes(void)
 {
     return atomic_load(&mapped);
 }
+
+void large_map_forget(void)
+{
+    for (unsigned c = 0; c < CLASSES; c++) atomic_store(&unused[c], 0);
+}

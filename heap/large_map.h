@@ -56,4 +56,7 @@ static inline size_t large_class_bytes(size_t bytes)
     return round_up(bytes, (size_t)1 << (lg - 2));
 }
 
+/* Forgets the unused addresses (in a forked child). */
+void large_map_forget(void);
+
 #endif

@@ -51,3 +51,5 @@ void *meta_alloc(size_t bytes)
 }
 
 size_t meta_bytes(void) { return atomic_load(&mapped); }
+
+void meta_fork_child(void) { atomic_store(&current, 0); }

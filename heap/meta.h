@@ -11,6 +11,9 @@
    (a claim is one fetch-and-add, so a thread that vanishes in a fork can leave nothing locked). */
 void *meta_alloc(size_t bytes);
 
+/* After fork, in the child of a process with threads: the piece in use may be torn, a new one is begun. */
+void meta_fork_child(void);
+
 /* Bytes mapped for metadata by meta_alloc. */
 size_t meta_bytes(void);
 

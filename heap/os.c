@@ -96,11 +96,13 @@ static uint64_t split_mix(uint64_t *state)
 void os_random(void *to, size_t bytes)
 {
     static _Atomic uint64_t calls;
-    const uint64_t *kernel = (const uint64_t *)getauxval(AT_RANDOM);
+    const void *at_random = (const void *)getauxval(AT_RANDOM);
+    uint64_t kernel[2] = {0};
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     uint64_t state = (uint64_t)ts.tv_nsec * 0x2545f4914f6cdd1du ^ (uint64_t)ts.tv_sec << 32;
-    if (kernel) state ^= kernel[0] ^ (kernel[1] << 1 | kernel[1] >> 63);
+    if (at_random) __builtin_memcpy(kernel, at_random, sizeof kernel);
+    state ^= kernel[0] ^ (kernel[1] << 1 | kernel[1] >> 63);
     state ^= (uint64_t)(uintptr_t)__builtin_frame_address(0);
     state += atomic_fetch_add(&calls, 1) * 0xd1342543de82ef95u;
     for (unsigned char *p = to; bytes > 0;) {

@@ -69,7 +69,20 @@ static void lock_growth(void)
 
 static void unlock_growth(void) { atomic_store(&growth_lock, 0); }
 
-void pool_fork_child(void) { atomic_store(&growth_lock, 0); }
+static bool torn; /* in a child of a process with threads */
+
+void pool_fork_child(void)
+{
+    torn = true;
+    atomic_store(&growth_lock, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&areas[i].dirty, 0);
+        atomic_store(&areas[i].clean, 0);
+        atomic_store(&areas[i].n_dirty, 0);
+        atomic_store(&areas[i].low_dirty, 0);
+    }
+    for (unsigned c = 0; c < HEAP_CLASSES; c++) atomic_store(&orphans.of[c], 0);
+}
 
 void pool_start(void)
 {
@@ -134,7 +147,10 @@ static bool map_pools(struct area *a, bool medium, uint32_t n)
     a->end = end;
     __atomic_store_n(medium ? &pool_tables.medium_granules : &pool_tables.small_granules, granules,
                      __ATOMIC_RELEASE);
-    if (!ok) return true; /* skipped: the caller tries on behind it */
+    if (!ok) { /* the caller tries on behind it */
+        for (uint32_t i = first; i < end; i++) pool_of_id(i + (medium ? SMALL_POOLS : 0))->list = POOL_NOWHERE;
+        return true;
+    }
     size_t mapped = atomic_fetch_add(&a->mapped, (size_t)n << shift) + ((size_t)n << shift);
     /* A heap of this size wastes at most a few per cent on a half-used huge page, and gets its memory by
        one fault in 512. */
@@ -149,7 +165,10 @@ static uint32_t take_fresh(struct area *a)
     for (;;) {
         uint32_t next = (uint32_t)(f >> 32), end = (uint32_t)f;
         if (next >= end) return ID_NONE;
-        if (atomic_compare_exchange_weak(&a->fresh, &f, (uint64_t)(next + 1) << 32 | end)) return next;
+        if (!atomic_compare_exchange_weak(&a->fresh, &f, (uint64_t)(next + 1) << 32 | end)) continue;
+        uint32_t id = next + (a == &areas[1] ? SMALL_POOLS : 0);
+        if (likely(!torn || (pool_of_id(id)->list == POOL_UNUSED && pool_of_id(id)->class == 0)))
+            return id;
     }
 }
 
@@ -183,7 +202,6 @@ struct pool *pool_take(bool medium, bool growing)
             id = take_fresh(a);
             if (id == ID_NONE) id = grow_and_take(a, medium);
             if (id == ID_NONE) return NULL;
-            if (medium) id += SMALL_POOLS;
         }
     }
     struct pool *p = pool_of_id(id);
@@ -211,6 +229,9 @@ void pool_format(struct pool *p, unsigned class)
     uint64_t *bits = pool_bits(p);
     for (unsigned i = 0; i < slots / 64; i++) bits[i] = ~(uint64_t)0;
     if (slots % 64) bits[slots / 64] = ((uint64_t)1 << slots % 64) - 1;
+    if (unlikely(torn)) /* a thread that is gone may have begun to use it */
+        __builtin_memset(state_of((void *)pool_base(p), pool_is_medium(p)), 0,
+                         pool_bytes(p) >> (pool_is_medium(p) ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT));
     p->class = (uint8_t)class;
     p->slots = p->free = (uint16_t)slots;
     p->cursor = 0;
@@ -304,6 +325,18 @@ void pool_decay(uint64_t now, uint64_t decay_ns)
         uint32_t low = atomic_exchange(&a->low_dirty, atomic_load(&a->n_dirty));
         if (due != 0) purge(a, (low + 3) / 4);
     }
+}
+
+void pool_reclaim(struct pool *p)
+{
+    bool medium = pool_is_medium(p);
+    uint64_t fresh = atomic_load(&areas[medium].fresh);
+    uint32_t index = pool_id(p) - (medium ? SMALL_POOLS : 0);
+    if (p->list == POOL_NOWHERE) return;
+    atomic_store(&p->notified, false);
+    atomic_store(&p->returned, 0);
+    if (index >= fresh >> 32 && index < (uint32_t)fresh) p->list = POOL_UNUSED; /* its turn comes */
+    else pool_give(p);
 }
 
 /* ---- orphans ---- */

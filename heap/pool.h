@@ -53,7 +53,8 @@ enum pool_list {
     POOL_AVAIL,   /* its owner's list of pools with free slots */
     POOL_FULL,    /* its owner's list of pools without */
     POOL_ORPHAN,  /* on the stack of its class, waiting for a heap that adopts it */
-    POOL_HELD     /* between two of these, in one thread's hands */
+    POOL_HELD,    /* between two of these, in one thread's hands */
+    POOL_NOWHERE  /* its addresses are somebody else's */
 };
 
 struct thread_heap;
@@ -171,8 +172,13 @@ size_t pool_table_bytes(void);
 /* Pools that were ever taken, of the area: ids first … first + count - 1. */
 void pool_range(bool medium, uint32_t *first, uint32_t *count);
 
-/* After fork, in the child: what a thread that is gone may have left half done when it held the growth lock. */
+/* After fork, in the child of a process with threads.  The kernel copies page after page while they run on, so a
+   stack's top may be older than the links below it: the child forgets the stacks, takes only pools that
+   nobody had (their descriptors say so), and finds the others again by pool_reclaim. */
 void pool_fork_child(void);
+
+/* In such a child, for a pool without a class that rescue (thread_heap.c) has found. */
+void pool_reclaim(struct pool *);
 
 /* An orphan of a class, or NULL; and the opposite. */
 struct pool *pool_adopt(unsigned class);

@@ -433,27 +433,20 @@ static _Atomic uint32_t broken_heaps;
 
 bool thread_heap_any_broken(void) { return atomic_load(&broken_heaps) > 0; }
 
-/* Whole are our own heap and those on the stacks; every other one may have been in the middle of
-   something. */
+/* Only our own heap is whole.  Every other thread may have been in the middle of something, and while the kernel
+   copied page after page they ran on, so even a heap that says it is idle may be torn. */
 void thread_heap_fork_child(void)
 {
-    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
-        struct thread_heap *h = thread_heap_by_number(i);
-        if (h && h != heap_tls.heap) atomic_store(&h->state, THREAD_HEAP_BROKEN);
-    }
-    idstack *stacks[] = {&idle_heaps, &spare_heaps};
-    for (unsigned s = 0; s < 2; s++)
-        for (uint32_t id = (uint32_t)atomic_load(stacks[s]); id != 0;) {
-            struct thread_heap *h = thread_heap_by_number(id - 1);
-            atomic_store(&h->state, s == 0 ? THREAD_HEAP_IDLE : THREAD_HEAP_SPARE);
-            id = atomic_load(&h->link);
-        }
     uint32_t broken = 0;
-    if (heap_tls.heap) heap_tls.heap->takes_since_fork = 0;
     for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
         struct thread_heap *h = thread_heap_by_number(i);
-        broken += h && atomic_load(&h->state) == THREAD_HEAP_BROKEN;
+        if (!h || h == heap_tls.heap) continue;
+        atomic_store(&h->state, THREAD_HEAP_BROKEN);
+        broken++;
     }
+    atomic_store(&idle_heaps, 0);
+    atomic_store(&spare_heaps, 0);
+    if (heap_tls.heap) heap_tls.heap->takes_since_fork = 0;
     atomic_store(&broken_heaps, broken);
 }
 
@@ -489,21 +482,20 @@ static bool only_heap_in_use(const struct thread_heap *mine)
 
 static void rescue_pool(struct thread_heap *h, struct pool *p, int64_t *live)
 {
-    if (p->list == POOL_UNUSED) return;
-    if (p->class == 0) { /* in the hands of a thread that is gone */
-        pool_give(p);
+    if (p->class == 0) { /* free, on a stack that was forgotten or in hands that are gone; or never used */
+        pool_reclaim(p);
         return;
     }
-    struct thread_heap *owner = atomic_load(&p->owner);
+    bool ours = atomic_load(&p->owner) == h;
     rebuild(p);
     live[p->class] += p->slots - p->free;
-    if (owner == h) pool_freed(h->bin[p->class], p);
-    else if (p->list == POOL_ORPHAN) return; /* stays on its stack */
-    else {
-        p->next = p->prev = ID_NONE;
-        if (p->free == p->slots) pool_give(p);
-        else pool_orphan(p);
+    if (ours) {
+        pool_freed(h->bin[p->class], p);
+        return;
     }
+    p->next = p->prev = ID_NONE;
+    if (p->free == p->slots) pool_give(p);
+    else pool_orphan(p);
 }
 
 bool thread_heap_rescue(struct thread_heap *h)
@@ -512,7 +504,8 @@ bool thread_heap_rescue(struct thread_heap *h)
     if (broken == 0 || !only_heap_in_use(h) ||
         !atomic_compare_exchange_strong(&broken_heaps, &broken, 0))
         return false;
-    thread_heap_trim(h); /* ours is flushed and the idle ones are taken apart: no cache holds a slot */
+    thread_heap_trim(h);  /* no cache holds a slot any more */
+    pool_fork_child(); /* nor any stack a pool: each is found and put on one below */
     int64_t live[HEAP_CLASSES] = {0}, live_bytes = 0;
     for (unsigned medium = 0; medium < 2; medium++) {
         uint32_t first, count;

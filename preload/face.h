@@ -9,10 +9,6 @@
 /* Exported: listed with its reason in wrapped.list. */
 #define EXPORT __attribute__((visibility("default")))
 #define INTERNAL __attribute__((visibility("hidden")))
-/* A part that may be left out of a build: call it only after a look at its address.  Hidden, so
-   that a program's own function of that name is never taken for it. */
-#define OPTIONAL __attribute__((weak, visibility("hidden")))
-
 /* malloc.c: our own definitions, whatever the loader bound the public names to. */
 INTERNAL void *own_malloc(size_t size);
 INTERNAL void own_free(void *block);
@@ -35,15 +31,5 @@ void thread_exit_arm(struct heap_thread_hook *);
 /* misuse.c: the misuse hook of heap/hooks.h. */
 enum heap_misuse;
 void misuse_found(enum heap_misuse, void *address, void *block, size_t size, uint32_t entry);
-
-/* Parts that other files of this folder bring: blocking.h, exec.h, wait.h, thread_create.h,
-   follow.h, dump.h, dump_signal.h. */
-OPTIONAL void blocking_start(void);
-OPTIONAL void exec_start(void);
-OPTIONAL void wait_start(void);
-OPTIONAL void thread_create_start(void);
-OPTIONAL void follow_start(bool follow, const char *library);
-OPTIONAL bool dump_start(void);
-OPTIONAL bool dump_signal_start(int sig, size_t (*path)(char *to, size_t bytes));
 
 #endif

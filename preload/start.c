@@ -3,11 +3,18 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/print.h"
+#include "preload/blocking.h"
+#include "preload/dump.h"
+#include "preload/dump_signal.h"
+#include "preload/exec.h"
 #include "preload/exit.h"
 #include "preload/face.h"
+#include "preload/follow.h"
 #include "preload/fork.h"
 #include "preload/output.h"
 #include "preload/scope.h"
+#include "preload/thread_create.h"
+#include "preload/wait.h"
 #include "sampler/sampler.h"
 
 #include <dlfcn.h>
@@ -66,20 +73,23 @@ static void start_sampler(void)
    they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
 static void start_wrappers(void)
 {
-    if (blocking_start) blocking_start();
-    if (exec_start) exec_start();
-    if (wait_start) wait_start();
-    if (thread_create_start) thread_create_start();
+    blocking_start();
+    exec_start();
+    wait_start();
+    thread_create_start();
 }
 
 /* Live dumps and the `signal` key: last, with everything in place. */
-static void start_dumps(void)
+static void start_dumps(char **environment)
 {
     const struct config *c = &face_config;
     Dl_info own;
-    if (follow_start && dladdr(&face_config, &own)) follow_start(c->follow, own.dli_fname);
-    if (!dump_start || !dump_start()) return;
-    if (c->signal && dump_signal_start && !dump_signal_start(c->signal, output_next))
+    if (dladdr(&face_config, &own)) {
+        follow_start(c->follow, own.dli_fname);
+        follow_edit_own(environment);
+    }
+    if (!dump_start()) return;
+    if (c->signal && !dump_signal_start(c->signal, output_next))
         print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
 }
 
@@ -111,6 +121,6 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     if (c->interval_ns) hooks.tick = exit_tick;
     start_sampler();
     heap_set_hooks(&hooks);
-    if (!getauxval(AT_SECURE)) start_dumps();
+    if (!getauxval(AT_SECURE)) start_dumps(environment);
     errno = before;
 }

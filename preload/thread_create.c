@@ -3,6 +3,7 @@
    handler.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/thread_create.h"
+#include "heap/heap.h"
 #include "preload/blocking.h"
 #include "preload/signal33.h"
 #include "sampler/sampler.h"
@@ -30,6 +31,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
         sampler_prepare_threads();
         errno = e;
     }
+    heap_before_thread();
     int r = real_pthread_create(thread, attributes, run, argument);
     signal33_check();
     return r;

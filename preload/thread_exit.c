@@ -6,6 +6,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "preload/face.h"
+#include "preload/signal33.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -32,5 +33,6 @@ void thread_exit_arm(struct heap_thread_hook *unused)
 {
     int before = errno;
     if (key_taken) pthread_setspecific(key, &rounds);
+    signal33_check(); /* the first thread made inside libc brings glibc's handler, unseen (H84) */
     errno = before;
 }

@@ -239,7 +239,8 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
-    if (!tracked_get(entry, &v) || v.block != block) return;
+    if (!tracked_get(entry, &v)) return;
+    v.block = block; /* a large one may have moved with its pages */
     uint32_t site = v.site;
     size_t before = site_given(site);
     v.asked = asked;

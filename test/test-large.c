@@ -573,7 +573,7 @@ START_TEST(fork_storm)
         large_fork_prepare();
         pid_t pid = fork();
         if (pid == 0) {
-            large_fork_child();
+            large_fork_child(true);
             _exit(child_works(mine));
         }
         large_fork_parent();
@@ -637,7 +637,7 @@ START_TEST(gate_that_cannot_be_emptied)
     large_fork_prepare();
     pid_t pid = fork();
     if (pid == 0) {
-        large_fork_child();
+        large_fork_child(true);
         if (!large_gate_broken() || large_gate_enter() || !put(cached)) _exit(50);
         int result = child_works(mine);
         if (result == 0 && (stats().live != 0 || !large_verify(complain))) result = 51;
