@@ -49,10 +49,10 @@ START_TEST(unwritable_output)
 {
     must_run("mkdir '%s/file-in-the-way' && echo old > '%s/file-in-the-way/old'", test_folder(),
              test_folder());
-    const char *places[] = {"/proc/none/profile", in_folder("no-such-folder/profile"),
-                            in_folder("file-in-the-way"), in_folder("file-in-the-way/old/profile")};
+    static const char *const places[] = {"/proc/none/profile", "no-such-folder/profile",
+                                         "file-in-the-way", "file-in-the-way/old/profile"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const char *argv[] = {gleaner(), "run", "-o", places[i], "-c", "follow:no", PROGRAM, NULL};
+        const char *argv[] = {gleaner(), "run", "-o", *places[i] == '/' ? places[i] : in_folder(places[i]), "-c", "follow:no", PROGRAM, NULL};
         struct ran ran = run_program(argv);
         ck_assert_str_eq(ran.out, "runs on\n");
         ck_assert_int_eq(ran.status, 7);
@@ -83,7 +83,7 @@ END_TEST
 /* Profiles that are cut short, empty, changed, or none. */
 START_TEST(broken_profiles)
 {
-    const char *whole = in_folder("whole.pb.gz");
+    const char *whole = strdup(in_folder("whole.pb.gz"));
     const char *make[] = {gleaner(), "run", "-s", "all", "-o", whole, "sqlite3", ":memory:",
                           "select 1;", NULL};
     struct ran ran = run_program(make);
@@ -128,7 +128,8 @@ START_TEST(without_libunwind)
              test_folder());
     char path[512];
     snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", in_folder("empty-libraries"));
-    const char *missing = in_folder("missing.pb.gz"), *present = in_folder("present.pb.gz");
+    const char *missing = strdup(in_folder("missing.pb.gz"));
+    const char *present = strdup(in_folder("present.pb.gz"));
     const char *without[] = {"env", path, gleaner(), "run", "-s", "all", "-o", missing,
                              getenv("GLEANER_HOLDER"), NULL};
     const char *with[] = {gleaner(), "run", "-s", "all", "-o", present, getenv("GLEANER_HOLDER"), NULL};

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *build, *prefix, *compiler[2];
+static const char *build, *prefix, *libdir, *compiler[2];
 
 /* The installed command and library, without anything of the build tree in the environment. */
 static struct ran run_installed(const char *folder, const char *rest)
@@ -31,9 +31,11 @@ static void install(void)
 /* Every file has its place (DESIGN.md section 3). */
 START_TEST(files_are_there)
 {
-    static const char *const files[] = {"bin/gleaner", "lib/libgleaner.so", "include/gleaner.h",
-                                        "lib/pkgconfig/gleaner.pc", "share/man/man1/gleaner.1",
+    static const char *const files[] = {"bin/gleaner", "include/gleaner.h", "share/man/man1/gleaner.1",
                                         "share/man/man7/gleaner.7"};
+    static const char *const in_libdir[] = {"libgleaner.so", "pkgconfig/gleaner.pc"};
+    for (size_t i = 0; i < 2; i++)
+        must_run("test -f '%s%s/%s/%s'", in_folder("root"), prefix, libdir, in_libdir[i]);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         must_run("test -f '%s%s/%s'", in_folder("root"), prefix, files[i]);
 }
@@ -79,18 +81,21 @@ START_TEST(header_compiles)
     must_run("cat > '%s' <<'END'\n"
              "#include <gleaner.h>\n"
              "#include <stdio.h>\n"
+             "#include <stdlib.h>\n"
              "int main(void)\n"
              "{\n"
              "    if (!gleaner_version) { puts(\"alone\"); return 0; }\n"
              "    size_t bytes = 0, blocks = 0;\n"
+             "    char *volatile held = malloc(10);\n"
              "    gleaner_live(&bytes, &blocks);\n"
              "    printf(\"under %%s, %%s\\n\", gleaner_version(), blocks ? \"blocks\" : \"none\");\n"
+             "    free(held);\n"
              "    return 0;\n"
              "}\n"
              "END\n", in_folder(names[_i]));
-    must_run("PKG_CONFIG_PATH='%s%s/lib/pkgconfig' PKG_CONFIG_SYSROOT_DIR='%s' sh -c '"
+    must_run("PKG_CONFIG_PATH='%s%s/%s/pkgconfig' PKG_CONFIG_SYSROOT_DIR='%s' sh -c '"
              "%s %s -Wall -Wextra -pedantic -Werror $(pkg-config --cflags gleaner) \"%s\" -o \"%s\"'",
-             in_folder("root"), prefix, in_folder("root"), compiler[_i], standards[_i],
+             in_folder("root"), prefix, libdir, in_folder("root"), compiler[_i], standards[_i],
              in_folder(names[_i]), in_folder("user"));
     const char *alone[] = {in_folder("user"), NULL};
     struct ran ran = run_program(alone);
@@ -130,9 +135,10 @@ int main(void)
     TCase *t = tcase_create("all");
     build = getenv("GLEANER_BUILD");
     prefix = getenv("GLEANER_PREFIX");
+    libdir = getenv("GLEANER_LIBDIR");
     compiler[0] = getenv("GLEANER_CC");
     compiler[1] = getenv("GLEANER_CXX");
-    if (!build || !prefix || !compiler[0] || !compiler[1]) return 2; /* not by meson */
+    if (!build || !prefix || !libdir || !compiler[0] || !compiler[1]) return 2; /* not by meson */
     test_folder();
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, install, NULL);

@@ -1,0 +1,136 @@
+/* test-examples.c: the examples under Gleaner: in the growth between two profiles of the running
+   program the function that its comment names stands on top.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#undef NDEBUG
+#include "command.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REQUESTS 4000
+
+struct service {
+    pid_t pid;
+    FILE *to, *from;
+};
+
+static struct service start(const char *program, const char *sample)
+{
+    int in[2], out[2];
+    ck_assert_int_eq(pipe(in), 0);
+    ck_assert_int_eq(pipe(out), 0);
+    struct service s = {.pid = fork()};
+    if (s.pid == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        close(in[1]);
+        close(out[0]);
+        execl(gleaner(), gleaner(), "run", "-s", sample, "-c", "seed:3", "-o",
+              in_folder("end.pb.gz"), program, NULL);
+        _exit(99);
+    }
+    close(in[0]);
+    close(out[1]);
+    s.to = fdopen(in[1], "w");
+    s.from = fdopen(out[0], "r");
+    return s;
+}
+
+/* One request at a time: when its answer is there, the service has done its work. */
+static void ask(struct service *s, const char *request)
+{
+    char answer[512];
+    fputs(request, s->to);
+    fflush(s->to);
+    ck_assert_msg(fgets(answer, sizeof answer, s->from), "no answer to %s", request);
+}
+
+static void dump(struct service *s, const char *file)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", (int)s->pid);
+    struct ran ran = run_program((const char *[]){gleaner(), "dump", number, "-o", file, NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    ran_free(&ran);
+}
+
+static void end(struct service *s)
+{
+    int status;
+    fclose(s->to);
+    fclose(s->from);
+    ck_assert_int_eq(waitpid(s->pid, &status, 0), s->pid);
+    ck_assert_int_eq(status, 0);
+}
+
+static void leaky_request(char *to, size_t bytes, int i)
+{
+    if (i % 3 == 0)
+        snprintf(to, bytes, "PUT /big/%d 100000\n", i); /* refused, and forgotten */
+    else
+        snprintf(to, bytes, "GET /page/%d\n", i);
+}
+
+static void cache_request(char *to, size_t bytes, int i)
+{
+    snprintf(to, bytes, "%d\n", 1000 + i);
+}
+
+static const struct {
+    const char *variable;
+    void (*request)(char *, size_t, int);
+    const char *top;    /* must be in the first stack that grew */
+    const char *sample; /* every block, and few of them */
+} examples[] = {
+    {"GLEANER_LEAKY", leaky_request, " in parse_request ", "all"},
+    {"GLEANER_LEAKY", leaky_request, " in parse_request ", "16K"},
+    {"GLEANER_CACHE", cache_request, " in compute_answer ", "all"},
+    {"GLEANER_CACHE", cache_request, " in compute_answer ", "16K"},
+};
+
+START_TEST(top_of_the_growth)
+{
+    struct service s = start(getenv(examples[_i].variable), examples[_i].sample);
+    char request[128];
+    for (int i = 0; i < 2 * REQUESTS; i++) {
+        if (i == 100) dump(&s, in_folder("1.pb.gz")); /* past the start */
+        examples[_i].request(request, sizeof request, i);
+        ask(&s, request);
+    }
+    dump(&s, in_folder("2.pb.gz"));
+    end(&s);
+    struct ran ran = run_program((const char *[]){gleaner(), "diff", "--top", "1",
+                                                  in_folder("1.pb.gz"), in_folder("2.pb.gz"), NULL});
+    ck_assert_int_eq(ran.status, 0);
+    char *grew = strstr(ran.out, "\nGrew: ");
+    ck_assert_msg(grew, "%s", ran.out);
+    char *second_frame = strstr(grew, "\n    #1 ");
+    ck_assert_msg(second_frame, "%s", ran.out);
+    char *next = strchr(second_frame + 1, '\n');
+    if (next) *next = 0; /* the allocation's own function, or its caller */
+    expect_part(grew, examples[_i].top);
+    ran_free(&ran);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("examples");
+    TCase *t = tcase_create("all");
+    signal(SIGPIPE, SIG_IGN);
+    test_folder();
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, top_of_the_growth, 0, (int)(sizeof examples / sizeof *examples));
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
