@@ -17,6 +17,8 @@
 #define OS_PAGE ((size_t)4096) /* the unit of our tables; the system's page may be larger */
 
 #define NOINLINE __attribute__((noinline))
+/* On a declaration of data of another file: without it the access goes by the global offset table. */
+#define HIDDEN __attribute__((visibility("hidden")))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((cold, noinline))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))

@@ -58,7 +58,7 @@ struct large_chunk_tables {
 _Static_assert(sizeof(struct large_chunk_tables) <= LARGE_TABLES_STRIDE, "stride");
 _Static_assert(LARGE_CHUNKS *LARGE_TABLES_STRIDE <= 8 * GIB, "the window's part for large tables");
 
-extern _Atomic uint8_t large_chunk_known[LARGE_CHUNKS]; /* 1: its tables are mapped */
+HIDDEN extern _Atomic uint8_t large_chunk_known[LARGE_CHUNKS]; /* 1: its tables are mapped */
 
 static inline uint32_t large_page_of(const void *address) /* of an address in the area */
 {

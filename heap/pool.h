@@ -79,7 +79,7 @@ _Static_assert(sizeof(struct pool) == 64, "a descriptor is one cache line");
 
 /* What the fast paths read; written as the areas grow, never lowered.  A state byte is found by
    adding the address, shifted by the granule, to the table's address less the area's, shifted too. */
-extern uintptr_t small_state_bias, medium_state_bias;
+HIDDEN extern uintptr_t small_state_bias, medium_state_bias;
 struct pool_tables {
     uintptr_t small_base, medium_base;
     uintptr_t small_granules, medium_granules; /* granules whose state byte exists */
@@ -87,7 +87,7 @@ struct pool_tables {
     struct pool *pools; /* small pools, then medium ones */
     uint64_t *small_bits, *medium_bits;
 };
-extern struct pool_tables pool_tables;
+HIDDEN extern struct pool_tables pool_tables;
 
 /* Sets the tables' addresses; idempotent. */
 void pool_start(void);

@@ -20,13 +20,13 @@
 _Static_assert(POOL_CLASSES < HEAP_CLASS_LARGE, "a class number fits in six bits beside the large one");
 
 /* Slot size of a class in bytes; 0 for class 0 and classes without pools. */
-extern const uint16_t class_size[HEAP_CLASSES];
+HIDDEN extern const uint16_t class_size[HEAP_CLASSES];
 
 /* Class of a request of 16·i-15 … 16·i bytes (i up to 64; 0 is as 1). */
-extern const uint8_t small_class_of[SMALL_MAX / 16 + 1];
+HIDDEN extern const uint8_t small_class_of[SMALL_MAX / 16 + 1];
 
 /* Class of a request of 128·i-127 … 128·i bytes, i from 9 up. */
-extern const uint8_t medium_class_of[MEDIUM_MAX / 128 + 1];
+HIDDEN extern const uint8_t medium_class_of[MEDIUM_MAX / 128 + 1];
 
 /* The class for `size` bytes, at most MEDIUM_MAX. */
 static inline unsigned class_for(size_t size)
@@ -42,7 +42,7 @@ unsigned class_for_aligned(size_t alignment, size_t size);
 
 /* offset / class_size[class] for offsets within a pool, by a multiplication: exact for every offset
    below 2^18, since the reciprocal's error times the offset stays under 2^-22, less than 1/size. */
-extern const uint64_t class_reciprocal[HEAP_CLASSES];
+HIDDEN extern const uint64_t class_reciprocal[HEAP_CLASSES];
 
 static inline unsigned slot_of_offset(unsigned class, size_t offset)
 {

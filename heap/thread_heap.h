@@ -96,10 +96,10 @@ void thread_heap_tick(struct thread_heap *);
 struct thread_heap *thread_heap_by_number(uint32_t number);
 
 /* Slots given back by threads without a heap, by class (part of `taken`, negative). */
-extern _Atomic int64_t late_taken[HEAP_CLASSES];
+HIDDEN extern _Atomic int64_t late_taken[HEAP_CLASSES];
 
 /* Bytes of slots outside their pools, over all heaps (live and cached). */
-extern _Atomic int64_t heap_taken_bytes;
+HIDDEN extern _Atomic int64_t heap_taken_bytes;
 
 /* Counts slots out of (positive) or into pools, and notices a new peak of the live bytes. */
 void heap_account(int64_t bytes);
@@ -113,7 +113,7 @@ void thread_heap_fork_child(void);
 bool thread_heap_rescue(struct thread_heap *);
 bool thread_heap_any_broken(void);
 
-extern struct heap_options heap_options;
-extern const struct heap_hooks *heap_hooks; /* never NULL */
+HIDDEN extern struct heap_options heap_options;
+HIDDEN extern const struct heap_hooks *heap_hooks; /* never NULL */
 
 #endif

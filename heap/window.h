@@ -37,7 +37,7 @@
 #define WINDOW_META_BYTES (32 * GIB)
 
 /* The window's lowest address, 0 before window_start. A multiple of 4 GiB. */
-extern uintptr_t window_base;
+HIDDEN extern uintptr_t window_base;
 
 /* Chooses the base; idempotent, any thread. */
 void window_start(void);
