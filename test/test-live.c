@@ -168,6 +168,25 @@ START_TEST(test_list)
 }
 END_TEST
 
+static char public[] =
+    "/tmp/gleaner-public.XXXXXX"; /* for users who may not enter the build folder */
+
+static const char *public_path(const char *before, const char *name)
+{
+    static char paths[2][128];
+    static unsigned next;
+    char *path = paths[next++ % 2];
+    snprintf(path, sizeof paths[0], "%s%s/%s", before, public, name);
+    return path;
+}
+
+static struct ran dump_as_nobody(pid_t pid)
+{
+    return run_program((const char *[]){"setpriv", "--reuid=65534", "--regid=65534",
+                                        "--clear-groups", public_path("", "gleaner"), "dump",
+                                        pid_text(pid), "-o", "/dev/null", NULL});
+}
+
 /* One clear line each, and the process that was asked lives on. */
 START_TEST(test_cannot_be_asked)
 {
@@ -196,15 +215,47 @@ START_TEST(test_cannot_be_asked)
     if (geteuid()) return;
     start_grower();
     /* Another user's: its maps may not be read. */
-    char path[64];
-    snprintf(path, sizeof path, "%d", grower.pid);
-    ran = run_program((const char *[]){"setpriv", "--reuid=65534", "--regid=65534",
-                                       "--clear-groups", getenv("GLEANER_TEST_PUBLIC"), "dump",
-                                       path, "-o", "/dev/null", NULL});
+    ran = dump_as_nobody(grower.pid);
     ck_assert_int_eq(ran.status, 1);
     expect_part(ran.err, "belongs to root: only they and root may ask it");
     ran_free(&ran);
     end_grower();
+}
+END_TEST
+
+/* A process that is not dumpable tells nothing to its own user; root may ask it. */
+START_TEST(test_not_dumpable)
+{
+    if (geteuid()) return;
+    int from[2], to[2];
+    char text[16] = "";
+    ck_assert(!pipe(from) && !pipe(to));
+    pid_t hidden = fork();
+    if (!hidden) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(from[1]);
+        execlp("setpriv", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env",
+               public_path("LD_PRELOAD=", "libgleaner.so"), public_path("", "grower"), "hidden",
+               NULL);
+        _exit(99);
+    }
+    close(from[1]);
+    ck_assert_int_eq(read(from[0], text, 6), 6);
+    ck_assert_str_eq(text, "ready\n");
+    struct ran ran = dump_as_nobody(hidden);
+    ck_assert_int_eq(ran.status, 1);
+    expect_part(ran.err, "dropped its privileges (it is not dumpable): only root may ask it");
+    ran_free(&ran);
+    ran = run_program(
+        (const char *[]){gleaner(), "dump", pid_text(hidden), "-o", in_folder("h.pb.gz"), NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    ran_free(&ran);
+    kill(hidden, SIGKILL);
+    waitpid(hidden, NULL, 0);
+    close(from[0]);
+    close(to[0]);
+    close(to[1]);
 }
 END_TEST
 
@@ -248,18 +299,17 @@ int main(void)
     TCase *tests = tcase_create("all");
     tcase_set_timeout(tests, 120);
     test_folder();
-    /* For the other user, who may not enter the build folder. */
-    char public[] = "/tmp/gleaner-public.XXXXXX", line[9000];
+    char line[9000];
     if (!mkdtemp(public)) return 1;
-    snprintf(line, sizeof line, "cp '%s' %s/gleaner && chmod 755 %s", getenv("GLEANER_COMMAND"),
-             public, public);
+    snprintf(line, sizeof line, "cp '%s' '%s' '%s' %s && chmod -R a+rX %s",
+             getenv("GLEANER_COMMAND"), getenv("GLEANER_TEST_GROWER"),
+             getenv("GLEANER_TEST_LIBRARY"), public, public);
     if (system(line)) return 1;
-    snprintf(line, sizeof line, "%s/gleaner", public);
-    setenv("GLEANER_TEST_PUBLIC", line, 1);
     tcase_add_test(tests, test_dump_and_diff);
     tcase_add_test(tests, test_report_of_a_process);
     tcase_add_test(tests, test_list);
     tcase_add_test(tests, test_cannot_be_asked);
+    tcase_add_test(tests, test_not_dumpable);
     tcase_add_test(tests, test_unwritable_output);
     tcase_add_test(tests, test_stopped_process);
     suite_add_tcase(suite, tests);
@@ -268,5 +318,6 @@ int main(void)
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     snprintf(line, sizeof line, "rm -r %s", public);
-    return failed || system(line);
+    int left = system(line);
+    return failed || left;
 }
