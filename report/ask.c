@@ -209,19 +209,23 @@ static char child_state(int pid)
     return found;
 }
 
-/* Has the process reap it: an idle one would keep a zombie. It needs a moment to end. */
+/* Has the process reap it, and sees to it: an idle process would keep a zombie. The child needs a
+   moment to end; where the kernel does not list children, the one request must do. */
 static void reap(const struct request *request)
 {
-    struct timespec moment = {0, 5000000};
-    for (int attempt = 0; attempt < 9; attempt++) { /* 2.5 s in all */
+    struct timespec moment = {0, 2000000};
+    bool sent = false;
+    for (int attempt = 0; attempt < 10; attempt++) { /* 2 s in all */
         char state = child_state(request->pid);
-        if (state != 'Z' && state != 'X' && state) {
-            nanosleep(&moment, NULL);
-            moment.tv_nsec = moment.tv_nsec < 500000000 ? moment.tv_nsec * 2 : moment.tv_nsec;
-            continue;
+        if (!state && sent) return;
+        if (!state || state == 'Z') {
+            if (!send_request(request, OP_REAP)) return;
+            sent = true;
         }
-        send_request(request, OP_REAP);
-        return;
+        if (!state) return;
+        nanosleep(&moment, NULL);
+        moment.tv_nsec *= 2;
+        if (moment.tv_nsec > 500000000) moment.tv_nsec = 500000000;
     }
 }
 

@@ -94,7 +94,7 @@ enum object_state object_open(const struct module *module, const char *root, str
     if (*module->file != '/') return OBJECT_NONE;
     elf_version(EV_CURRENT);
     if (!debug_path && getenv("GLEANER_DEBUG_PATH"))
-        debug_path = need_copy(getenv("GLEANER_DEBUG_PATH"));
+        debug_path = need_text(":.debug:%s:/usr/lib/debug", getenv("GLEANER_DEBUG_PATH"));
     bool other_build = false;
     const char *const roots[] = {root ? root : "", ""};
     for (int i = root ? 0 : 1; i < 2; i++) {

@@ -23,8 +23,7 @@ struct object {
 
 /* Looks at the module's path (under `root` too, if that is not NULL: the target's own view of the
    file system), then for its build id in the debug folders and, where DEBUGINFOD_URLS is set, at
-   those servers.  Debug folders: GLEANER_DEBUG_PATH (as gdb's debug-file-directory, separated by
-   colons), else the system's. */
+   those servers.  Debug folders: those in GLEANER_DEBUG_PATH, separated by colons, and the system's. */
 enum object_state object_open(const struct module *, const char *root, struct object *to);
 void object_close(struct object *);
 

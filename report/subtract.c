@@ -51,11 +51,13 @@ static size_t stack_number(struct subtraction *with, const struct site *site, bo
         with->text_room = (site->step_count + 1) * 2 * DIGITS;
         with->text = need_again(with->text, with->text_room, 1);
     }
-    char *at = with->text;
-    *at = 0;
+    size_t length = 0;
+    with->text[0] = 0;
     for (size_t i = 0; i < site->step_count; i++) {
         char *key = key_of(with, &site->steps[i]);
-        at += sprintf(at, "%08" PRIx32 " ", (uint32_t)strings_number(&with->keys, key, NULL));
+        uint32_t number = (uint32_t)strings_number(&with->keys, key, NULL);
+        snprintf(with->text + length, with->text_room - length, "%08" PRIx32 " ", number);
+        length += DIGITS;
         free(key);
     }
     return strings_number(&with->stacks, with->text, new);

@@ -8,6 +8,7 @@
 #include "report/demangle.h"
 #include "report/object.h"
 #include "report/progress.h"
+#include "report/scopes.h"
 #include "report/symtab.h"
 
 #include <dwarf.h>
@@ -24,6 +25,7 @@ struct unit_range {
 struct resolver {
     struct arena *arena;
     struct object object;
+    struct scopes scopes;
     bool symtab_read;
     struct symtab symtab;
     bool ranges_made;
@@ -138,36 +140,17 @@ static void first_line(struct resolver *resolver, Dwarf_Die *unit, Dwarf_Addr ow
 static bool frames_by_dwarf(struct resolver *resolver, struct place *place, uint64_t address)
 {
     Dwarf_Addr bias;
-    Dwarf_Die *unit = unit_of(resolver, address, &bias);
-    if (!unit) return false;
-    Dwarf_Die *innermost = NULL, *scopes = NULL;
-    if (dwarf_getscopes(unit, address - bias, &innermost) <= 0) return false;
-    /* The first list follows inlined code to where it was declared; parents in the tree are wanted.
-     */
-    int count = dwarf_getscopes_die(&innermost[0], &scopes);
-    free(innermost);
-    size_t frames = 0;
-    for (int i = 0; i < count; i++) {
-        int tag = dwarf_tag(&scopes[i]);
-        frames += tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram;
-        if (tag == DW_TAG_subprogram) break;
+    Dwarf_Die chain[SCOPES_DEPTH], *unit = unit_of(resolver, address, &bias);
+    size_t count = unit ? scopes_find(&resolver->scopes, unit, address - bias, chain) : 0;
+    if (!count) return false;
+    place->frames = arena_need(resolver->arena, count, sizeof *place->frames);
+    place->frame_count = count;
+    first_line(resolver, unit, address - bias, &place->frames[0]);
+    for (size_t i = 0; i < count; i++) {
+        place->frames[i].function = name_of_die(resolver->arena, &chain[i]);
+        if (i + 1 < count) call_site(resolver->arena, unit, &chain[i], &place->frames[i + 1]);
     }
-    if (frames) {
-        place->frames = arena_need(resolver->arena, frames, sizeof *place->frames);
-        place->frame_count = frames;
-        first_line(resolver, unit, address - bias, &place->frames[0]);
-    }
-    size_t at = 0;
-    for (int i = 0; at < frames; i++) {
-        int tag = dwarf_tag(&scopes[i]);
-        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
-        place->frames[at].function = name_of_die(resolver->arena, &scopes[i]);
-        if (tag == DW_TAG_inlined_subroutine && at + 1 < frames)
-            call_site(resolver->arena, unit, &scopes[i], &place->frames[at + 1]);
-        at++;
-    }
-    if (count > 0) free(scopes);
-    return frames > 0;
+    return true;
 }
 
 static void name_by_symbol(struct resolver *resolver, struct place *place, uint64_t address)
@@ -253,6 +236,7 @@ void symbols_resolve(struct profile *profile, const char *root)
         }
         free(resolver.ranges);
         symtab_free(&resolver.symtab);
+        scopes_free(&resolver.scopes);
         object_close(&resolver.object);
     }
     progress_end();

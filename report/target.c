@@ -103,11 +103,11 @@ static uid_t read_inner_uid(int pid, uid_t uid)
 bool target_read(int pid, struct target *to)
 {
     char path[32];
-    struct stat folder;
+    struct stat maps; /* not the folder: that is always its user's (proc(5)) */
     *to = (struct target){.pid = pid, .inner_pid = pid};
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    if (stat(path, &folder)) return false;
-    to->shown_owner = folder.st_uid;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    if (stat(path, &maps)) return false;
+    to->shown_owner = maps.st_uid;
     if (!read_status(pid, to) || !read_start_time(pid, to)) return false;
     to->inner_uid = read_inner_uid(pid, to->uid);
     return true;

@@ -18,7 +18,7 @@ struct target {
     int pid;
     uid_t uid; /* its effective user */
     gid_t gid;
-    uid_t shown_owner;   /* of /proc/PID: root's when the process is not dumpable */
+    uid_t shown_owner;   /* of its files in /proc: root's when the process is not dumpable */
     uid_t inner_uid;     /* `uid` as a number inside its user namespace */
     int inner_pid;       /* as the process itself sees it, in its pid namespace */
     uint64_t start_time; /* clock ticks after the boot, field 22 of stat */
