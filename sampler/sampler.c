@@ -100,6 +100,7 @@ static inline struct thread *thread_of(struct heap_thread_hook *hook)
     if (unlikely(t->generation != now)) {
         seed_thread(t, now);
         t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
+        stack_cache_forget(t->stack);
     }
     return t;
 }
