@@ -19,21 +19,12 @@
    beside a thread that calls dlopen.)  So a child of a process with threads never calls libunwind;
    the walker, which takes no lock, goes on. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/unwind.h"
+#include "heap/one_thread.h"
 #include "sampler/module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/auxv.h>
-
-#if defined(__has_include)
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define ONE_THREAD() (__libc_single_threaded)
-#endif
-#endif
-#ifndef ONE_THREAD
-#define ONE_THREAD() false
-#endif
 
 static enum sampler_unwinder mode = SAMPLER_LIBUNWIND;
 static bool started;
