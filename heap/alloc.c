@@ -12,7 +12,7 @@
 
 /* The block that is about to be handed out is one more than `left` allowed: asks how many sample points lie in
    it and how far the next one is. */
-static unsigned sample_points(struct thread_heap *h, struct bin *b)
+static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b)
 {
     unsigned n = 0;
     int64_t follow = INT64_MAX / 2;
@@ -22,8 +22,8 @@ static unsigned sample_points(struct thread_heap *h, struct bin *b)
     return heap_tls.suspended ? 0 : n;
 }
 
-static void track(struct thread_heap *h, void *block, size_t asked, unsigned class,
-                  enum heap_source source, unsigned n)
+static ALWAYS_INLINE void track(struct thread_heap *h, void *block, size_t asked, unsigned class,
+                                enum heap_source source, unsigned n)
 {
     if (!heap_hooks->allocated) return;
     bool medium = class_is_medium(class);
@@ -66,6 +66,18 @@ none:
     return NULL;
 }
 
+/* From a bin that has slots: a sample point was due, and the count for this block is taken off already. */
+static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source source)
+{
+    struct thread_heap *h = heap_tls.heap;
+    unsigned class = b->class, n = sample_points(h, b);
+    void *block = b->slot[--b->n];
+    *state_of(block, class_is_medium(class)) = (int8_t)class;
+    if (likely(n > 0)) track(h, block, asked, class, source, n);
+    if (unlikely(heap_tls.ending)) thread_heap_release();
+    return block;
+}
+
 static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source)
 {
     void *others;
@@ -99,7 +111,7 @@ none:
 void *heap_malloc_slow(size_t size, enum heap_source source)
 {
     struct bin *b = heap_tls.by_size[(size + 15) >> 4];
-    if (b->n > 0) b->left++; /* bin_pop counted before it saw that a sample point is due */
+    if (likely(b->n > 0)) return alloc_due(b, size, source);
     return alloc_from(small_class_of[(size + 15) >> 4], size, source);
 }
 
@@ -110,7 +122,7 @@ void *heap_malloc_medium(size_t size, enum heap_source source)
     struct bin *b = heap_tls.by_class[class];
     BIN_POP(b, true, goto slow);
 slow:
-    if (b->n > 0) b->left++;
+    if (likely(b->n > 0)) return alloc_due(b, size, source);
     return alloc_from(class, size, source);
 }
 

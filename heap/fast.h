@@ -22,7 +22,7 @@ void heap_free_full(void *block, struct bin *bin); /* checked and marked free; t
     do {                                                                                          \
         size_t n_ = (b)->n;                                                                       \
         if (unlikely(n_ == 0)) slow;                                                              \
-        if (unlikely(--(b)->left < 0)) slow; /* the slow path takes this count back */            \
+        if (unlikely(--(b)->left < 0)) slow; /* the slow path counts on it */                      \
         void *block_ = (b)->slot[n_ - 1];                                                         \
         if (!block_) __builtin_unreachable();                                                     \
         (b)->n = n_ - 1;                                                                         \

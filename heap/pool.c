@@ -268,18 +268,15 @@ unsigned pool_collect_returned(struct pool *p)
 
 /* Entries come in arrays of a power of two, kept with the pool when its class changes and replaced
    when they are too few, so a pool's arrays together are never twice the last one. */
-bool pool_set_entry(struct pool *p, unsigned slot, uint32_t entry)
+bool pool_make_entries(struct pool *p)
 {
-    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
-    if (!entries) {
-        unsigned order = 0;
-        while (1u << order < p->slots) order++;
-        _Atomic uint32_t *made = meta_alloc(sizeof *made << order);
-        if (!made) return false;
-        p->entries_order = (uint8_t)order; /* the same value from whichever thread is here */
-        if (atomic_compare_exchange_strong(&p->entries, &entries, made)) entries = made;
-    }
-    atomic_store_explicit(&entries[slot], entry, memory_order_release);
+    _Atomic uint32_t *none = NULL;
+    unsigned order = 0;
+    while (1u << order < p->slots) order++;
+    _Atomic uint32_t *made = meta_alloc(sizeof *made << order);
+    if (!made) return false;
+    p->entries_order = (uint8_t)order; /* the same value from whichever thread is here */
+    atomic_compare_exchange_strong(&p->entries, &none, made);
     return true;
 }
 
@@ -287,12 +284,6 @@ uint32_t pool_entry(struct pool *p, unsigned slot)
 {
     _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
     return entries ? atomic_load_explicit(&entries[slot], memory_order_acquire) : 0;
-}
-
-uint32_t pool_take_entry(struct pool *p, unsigned slot)
-{
-    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
-    return entries ? atomic_exchange(&entries[slot], 0) : 0;
 }
 
 /* ---- giving back ---- */

@@ -32,6 +32,7 @@
 #define GLEANER_POOL_H
 
 #include "heap/idstack.h"
+#include "heap/one_thread.h"
 #include "heap/sizeclass.h"
 #include "heap/window.h"
 
@@ -157,9 +158,25 @@ void pool_format(struct pool *, unsigned class);
 unsigned pool_collect_returned(struct pool *);
 
 /* The tracked entry beside a slot: sets it (false if no memory), takes it (0 if none). */
-bool pool_set_entry(struct pool *, unsigned slot, uint32_t entry);
+bool pool_make_entries(struct pool *);
+static inline bool pool_set_entry(struct pool *p, unsigned slot, uint32_t entry)
+{
+    if (unlikely(!atomic_load_explicit(&p->entries, memory_order_acquire)) && !pool_make_entries(p))
+        return false;
+    atomic_store_explicit(&atomic_load_explicit(&p->entries, memory_order_acquire)[slot], entry,
+                          memory_order_release);
+    return true;
+}
 uint32_t pool_entry(struct pool *, unsigned slot);
-uint32_t pool_take_entry(struct pool *, unsigned slot);
+static inline uint32_t pool_take_entry(struct pool *p, unsigned slot)
+{
+    _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
+    if (unlikely(!entries)) return 0;
+    if (!ONE_THREAD()) return atomic_exchange(&entries[slot], 0);
+    uint32_t entry = atomic_load_explicit(&entries[slot], memory_order_relaxed);
+    atomic_store_explicit(&entries[slot], 0, memory_order_release);
+    return entry;
+}
 
 /* Gives the pages of free pools back: all of them, or those not needed for `decay_ns`. True if any. */
 bool pool_purge_all(void);

@@ -221,7 +221,14 @@ static uint32_t append(struct record *r)
 
 static bool is_vdso(const struct description *d)
 {
-    return d->start == getauxval(AT_SYSINFO_EHDR);
+    static _Atomic uintptr_t vdso; /* getauxval searches */
+    uintptr_t at = atomic_load_explicit(&vdso, memory_order_relaxed);
+    if (unlikely(at == 0)) {
+        at = getauxval(AT_SYSINFO_EHDR);
+        if (at == 0) at = 1; /* none */
+        atomic_store_explicit(&vdso, at, memory_order_relaxed);
+    }
+    return d->start == at;
 }
 
 static const char *path_of(const struct description *d)

@@ -37,6 +37,13 @@
 #define TICK_SHIFT 24 /* entries keep time in units of 2^24 ns, 17 ms: 32 bits last two years */
 #define WITHOUT_MEMORY 4096 /* blocks until we try again to get memory for a thread's struct */
 
+/* Sites that the thread used last: they never change, so a number stays right. */
+#define SITES_AT_HAND 256
+struct site_at_hand {
+    uint64_t key; /* stack << 32 | given | source; 0: none */
+    uint32_t site;
+};
+
 struct thread {
     uint64_t gap[HEAP_CLASSES]; /* words before the next sample point */
     uint64_t gaps[RANDOM_STREAMS];
@@ -47,6 +54,7 @@ struct thread {
     int64_t live_kept;   /* for site_live_changed */
     struct tracked_cache cache;
     struct stack_cache *stack;
+    struct site_at_hand sites[SITES_AT_HAND];
 };
 
 static struct geometric distribution;
@@ -100,6 +108,8 @@ static inline struct thread *thread_of(struct heap_thread_hook *hook)
     if (unlikely(t->generation != now)) {
         seed_thread(t, now);
         t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
+        stack_cache_forget(t->stack);
+        __builtin_memset(t->sites, 0, sizeof t->sites);
     }
     return t;
 }
@@ -178,7 +188,18 @@ static uint32_t current_site(struct thread *t, size_t given, enum heap_source so
     heap_suspend_sampling();
     uint32_t stack = stack_capture_cached(&t->stack, NULL);
     heap_resume_sampling();
-    return site_find(stack, given, source);
+    /* Sizes given are multiples of 16, so that the low bits are free. */
+    uint64_t key = (uint64_t)stack << 32 | given | (uint64_t)source;
+    if (unlikely(stack == 0 || given % 16 != 0 || given > UINT32_MAX))
+        return site_find(stack, given, source);
+    struct site_at_hand *h = &t->sites[key * 0x9e3779b97f4a7c15u >> 56];
+    _Static_assert(SITES_AT_HAND == 1 << (64 - 56) && HEAP_SOURCES <= 16, "what the key leaves");
+    if (unlikely(h->key != key)) {
+        uint32_t site = site_find(stack, given, source);
+        if (site == SITE_DROPPED) return site;
+        *h = (struct site_at_hand){key, site};
+    }
+    return h->site;
 }
 
 static uint32_t tick(void)

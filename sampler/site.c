@@ -13,7 +13,7 @@
       hand-me-down for the next key.
    3. Counters.  allocated and freed only ever grow, so live = allocated - freed, read in that
       order of safety: freed first.  Where every word is sampled, the sample points follow from
-      the blocks (given / 8 each) and the line sees one addition an event.
+      the blocks (given / 8 each) and the line sees one addition an event (count.h).
    4. Forks.  A child counts its allocations from zero but keeps what is live: the counts at the
       fork become a base to subtract.  It is taken when the child first allocates at the site
       (before the addition), not for all sites in fork: `base` carries the fork's generation, and
@@ -31,6 +31,7 @@
 #include "sampler/site.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "sampler/count.h"
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
 
@@ -234,9 +235,9 @@ void site_allocated(uint32_t site, size_t given, uint64_t n)
         renew_base(&r->base_blocks, &r->allocated.blocks, now);
         renew_base(&r->base_n, &r->allocated.n, now);
     }
-    RELAXED(fetch_add, &r->allocated.blocks, 1);
+    count_add(&r->allocated.blocks, 1);
     if (!exact || unlikely(r == &dropped)) {
-        RELAXED(fetch_add, &r->allocated.n, n);
+        count_add(&r->allocated.n, n);
         if (unlikely(r == &dropped) && given)
             RELAXED(fetch_add, &dropped_blocks_scaled, (n << 16) / (given / 8 ? given / 8 : 1));
     }
@@ -245,8 +246,8 @@ void site_allocated(uint32_t site, size_t given, uint64_t n)
 void site_freed(uint32_t site, size_t given, uint64_t n)
 {
     struct record *r = record_at(site);
-    RELAXED(fetch_add, &r->freed.blocks, 1);
-    if (!exact || unlikely(r == &dropped)) RELAXED(fetch_add, &r->freed.n, n);
+    count_add(&r->freed.blocks, 1);
+    if (!exact || unlikely(r == &dropped)) count_add(&r->freed.n, n);
 }
 
 /* A difference of counters that others change meanwhile: never negative. */

@@ -10,8 +10,9 @@
       a leaf to a branch that holds that leaf), after what it points to is complete.  No lock,
    nothing to repair after a fork; a thread that vanishes leaves at most some unused units.
    3. Algorithm.  A capture starts at the outermost frame that differs from the thread's previous
-   capture (walk.h finds it, and its steps carry the nodes); within it, a node's `child` remembers
-   the inner frame that was asked for last.  Only then the trie is searched.
+   capture (walk.h finds it, and its steps carry the nodes).  The nodes of the frames within it come
+   from a small table of the thread, next from their caller's `child`, the inner frame that was asked
+   for last; only then the trie is searched.
    4. Epochs.  A node notes in which epoch of the module table its address was last seen to belong
    to its module.  In the present epoch it matches at once; after a dlclose the module is asked
       again: the same one keeps the node, another one gets its own beside it.
@@ -50,11 +51,21 @@ struct branch {
 };
 _Static_assert(sizeof(struct branch) == 2 * UNIT, "a branch is two units");
 
+#define NODES_AT_HAND 1024
+struct at_hand {
+    uintptr_t address;
+    uint32_t parent, node;
+};
+
 struct stack_cache {
     _Atomic bool busy; /* a signal handler may allocate while its thread is in here */
+    uint32_t epoch;    /* of `nodes` */
+    uint32_t last;     /* the previous stack */
+    struct at_hand nodes[NODES_AT_HAND];
+    struct walk_trace trace; /* its steps' `node`: the frame's node */
     uintptr_t frames[STACK_DEPTH_MAX + OWN_FRAMES];
-    struct walk_trace trace; /* its steps' `node`: the frame's node; 0 for our own frames */
 };
+_Static_assert(WALK_TRACE >= STACK_DEPTH_MAX, "the deepest stack fits");
 
 static _Atomic uint32_t roots[256];
 static _Atomic uintptr_t chunks[CHUNKS];
@@ -196,23 +207,28 @@ static ALWAYS_INLINE uint32_t step_in(uint32_t parent, uintptr_t address, unsign
     return found;
 }
 
-/* Interns `count` more frames, innermost first, within `at`, whose depth is `depth`.  Writes the
-   nodes to the steps of a trace from `step` on inwards, where not NULL. */
-static uint32_t intern(const uintptr_t *frames, unsigned count, uint32_t at, unsigned depth,
-                       unsigned flags, struct walk_step *step, uint32_t now)
+static uint32_t is_full(void)
 {
-    for (unsigned i = count; i-- > 0;) {
-        at = step_in(at, frames[i], ++depth, flags, now);
-        if (unlikely(!at)) {
-            atomic_fetch_add_explicit(&count_dropped, 1, memory_order_relaxed);
-            return 0;
-        }
-        if (step) (step++)->node = at;
-    }
+    atomic_fetch_add_explicit(&count_dropped, 1, memory_order_relaxed);
+    return 0;
+}
+
+/* A capture ended at this node. */
+static ALWAYS_INLINE void mark_stack(uint32_t at)
+{
     struct node *n = node_at(at);
     if (unlikely(!atomic_load_explicit(&n->is_stack, memory_order_relaxed)) &&
         !atomic_exchange(&n->is_stack, 1))
         atomic_fetch_add_explicit(&count_stacks, 1, memory_order_relaxed);
+}
+
+/* Interns `count` frames, innermost first. */
+static uint32_t intern(const uintptr_t *frames, unsigned count, unsigned flags, uint32_t now)
+{
+    uint32_t at = flags, depth = 0;
+    for (unsigned i = count; i-- > 0;)
+        if (unlikely(!(at = step_in(at, frames[i], ++depth, flags, now)))) return is_full();
+    mark_stack(at);
     return at;
 }
 
@@ -221,7 +237,7 @@ uint32_t stack_intern(const uintptr_t *frames, unsigned depth, unsigned flags)
     if (depth == 0) return 0;
     if (depth > STACK_DEPTH_MAX) depth = STACK_DEPTH_MAX, flags |= STACK_CUT;
     flags &= FIRST_NODE - 1;
-    return intern(frames, depth, flags, 0, flags, NULL, module_epoch());
+    return intern(frames, depth, flags, module_epoch());
 }
 
 static ALWAYS_INLINE bool is_own(uintptr_t address)
@@ -229,49 +245,15 @@ static ALWAYS_INLINE bool is_own(uintptr_t address)
     return address - 1 - unwind_own_from < unwind_own_bytes;
 }
 
-/* The outer frames are as in the thread's previous capture, whose nodes are in the trace.  False if
-   that does not help (the stack would be too deep, or there is no node): then `n` grows to all
-   frames. */
-static bool take_joined(uintptr_t *frames, unsigned *n, unsigned room, struct walk_trace *t,
-                        uint32_t now, uint32_t *id)
+static uint32_t take(uintptr_t *frames, unsigned room, bool *one_frame)
 {
-    int k = t->joined;
-    unsigned skip = 0, all = *n;
-    while (skip < all && is_own(frames[skip])) skip++;
-    if (skip == all) /* joined within our own frames */
-        while (k > 0 && t->at[k].node == 0) k--;
-    struct walk_step *join = &t->at[k];
-    if (join->node && t->generation == now) {
-        const struct node *outer = node_at(join->node);
-        unsigned inner = skip == all ? 0 : all - 1 - skip; /* frames[all - 1] is the join */
-        if (outer->flags == 0 && outer->depth + inner <= depth_limit && outer->depth + inner > 1) {
-            *id = intern(frames + skip, inner, join->node, outer->depth, 0, join + 1, now);
-            return true;
-        }
-    }
-    for (int i = t->joined; i > 0 && *n < room; i--) frames[(*n)++] = t->at[i - 1].pc;
-    return false;
-}
-
-static uint32_t take(uintptr_t *frames, unsigned room, struct walk_trace *t, bool *one_frame)
-{
-    unsigned n = unwind_here(frames, room, t), skip = 0, flags = 0;
-    uint32_t now = module_epoch();
-    uint32_t id;
-    if (t && t->joined >= 0 && take_joined(frames, &n, room, t, now, &id)) {
-        if (one_frame) *one_frame = false;
-        unwind_judge(2);
-        return id;
-    }
+    unsigned n = unwind_here(frames, room), skip = 0, flags = 0;
     while (skip < n && is_own(frames[skip])) skip++;
     frames += skip;
-    unsigned steps =
-        t && t->count >= n ? t->count - skip : 0; /* of the trace, at[steps - 1]: frames[0] */
     n -= skip;
     if (unlikely(n == 0)) { /* nothing to go by: our caller, to have something */
         frames[0] = (uintptr_t)__builtin_return_address(0);
         n = 1;
-        steps = 0;
         flags = STACK_EARLY;
         atomic_fetch_add_explicit(&count_early, 1, memory_order_relaxed);
     }
@@ -282,9 +264,59 @@ static uint32_t take(uintptr_t *frames, unsigned room, struct walk_trace *t, boo
     }
     unwind_judge(n);
     if (one_frame) *one_frame = n == 1;
-    id = intern(frames, n, flags, 0, flags, steps >= n ? &t->at[steps - n] : NULL, now);
-    if (unlikely(!id) && t) t->count = 0;
-    return id;
+    return intern(frames, n, flags, module_epoch());
+}
+
+static COLD void forget_nodes(struct stack_cache *c, uint32_t now)
+{
+    __builtin_memset(c->nodes, 0, sizeof c->nodes);
+    c->epoch = now;
+    c->last = 0;
+}
+
+/* As step_in, by way of the thread's table, whose nodes are all of the present epoch. */
+static ALWAYS_INLINE uint32_t step_in_cached(struct stack_cache *c, uint32_t parent,
+                                             uintptr_t address, unsigned depth, unsigned flags)
+{
+    uint64_t hash = (address + (uint64_t)parent * 0x9e3779b1u) * 0x9e3779b97f4a7c15u;
+    struct at_hand *h = &c->nodes[hash >> 54];
+    _Static_assert(NODES_AT_HAND == 1 << (64 - 54), "what the shift leaves");
+    if (likely(h->address == address && h->parent == parent)) return h->node;
+    uint32_t node = step_in(parent, address, depth, flags, c->epoch);
+    if (node) *h = (struct at_hand){address, parent, node};
+    return node;
+}
+
+static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, bool *one_frame)
+{
+    struct walk_trace *t = &c->trace;
+    unsigned kept, flags = 0;
+    bool more;
+    unsigned n = unwind_again(t, depth_limit, &kept, &more);
+    if (unlikely(n == 0)) return take(c->frames, depth_limit + OWN_FRAMES, one_frame);
+    if (unlikely(c->epoch != t->generation)) forget_nodes(c, t->generation);
+    if (unlikely(more)) flags = STACK_CUT;
+    if (unlikely(n == 1)) {
+        flags |= STACK_ONE_FRAME;
+        atomic_fetch_add_explicit(&count_one_frame, 1, memory_order_relaxed);
+    }
+    unwind_judge(n);
+    if (one_frame) *one_frame = n == 1;
+    if (unlikely(flags != t->root)) {
+        t->root = flags;
+        kept = 0;
+    }
+    uint32_t at = kept > 0 ? t->at[kept - 1].node : flags;
+    for (unsigned i = kept; i < n; i++) {
+        at = step_in_cached(c, at, t->at[i].pc, i + 1, flags);
+        if (unlikely(!at)) {
+            t->count = 0;
+            return is_full();
+        }
+        t->at[i].node = at;
+    }
+    if (at != c->last) mark_stack(at);
+    return c->last = at;
 }
 
 uint32_t stack_capture(bool *one_frame)
@@ -294,7 +326,7 @@ uint32_t stack_capture(bool *one_frame)
     if (inside) room = 1 + OWN_FRAMES;
     bool outer = inside;
     inside = true;
-    uint32_t id = take(frames, room, NULL, one_frame);
+    uint32_t id = take(frames, room, one_frame);
     inside = outer;
     return id;
 }
@@ -309,10 +341,15 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
     if (atomic_load_explicit(&c->busy, memory_order_relaxed)) return stack_capture(one_frame);
     atomic_store_explicit(&c->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    uint32_t id = take(c->frames, depth_limit + OWN_FRAMES, &c->trace, one_frame);
+    uint32_t id = take_again(c, one_frame);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&c->busy, false, memory_order_relaxed);
     return id;
+}
+
+void stack_cache_forget(struct stack_cache *c)
+{
+    if (c) c->trace.generation = c->epoch = UINT32_MAX; /* no epoch that there is */
 }
 
 bool stack_frame(uint32_t id, struct stack_frame *to)

@@ -32,6 +32,10 @@ uint32_t stack_capture(bool *one_frame);
    handed to another thread when this one has ended.  Its memory comes from meta_alloc once. */
 uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame);
 
+/* In a forked child, for a cache that may have been another thread's (NULL too): what it remembers
+   may be newer than the tables that the child has. */
+void stack_cache_forget(struct stack_cache *);
+
 /* Interns the given return addresses, innermost first: for tests and for stacks that somebody else
    took.  `depth` at least 1.  As stack_capture. */
 uint32_t stack_intern(const uintptr_t *frames, unsigned depth, unsigned flags);

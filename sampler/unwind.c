@@ -19,23 +19,12 @@
    beside a thread that calls dlopen.)  So a child of a process with threads never calls libunwind;
    the walker, which takes no lock, goes on. SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/unwind.h"
+#include "heap/one_thread.h"
 #include "sampler/module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/auxv.h>
-
-#if defined(__has_include)
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define ONE_THREAD() (__libc_single_threaded)
-#endif
-#endif
-#ifndef ONE_THREAD
-#define ONE_THREAD() false
-#endif
-
-#define CHECKED_SAMPLES 100
 
 static enum sampler_unwinder mode = SAMPLER_LIBUNWIND;
 static bool started;
@@ -145,7 +134,7 @@ static COLD void judge(unsigned depth)
     static _Atomic uint32_t seen, shallow;
     uint32_t n = atomic_fetch_add(&seen, 1) + 1;
     if (depth <= 1) atomic_fetch_add(&shallow, 1);
-    if (n == CHECKED_SAMPLES && atomic_load(&shallow) == CHECKED_SAMPLES)
+    if (n == UNWIND_JUDGED && atomic_load(&shallow) == UNWIND_JUDGED)
         say(mode == SAMPLER_FRAME_POINTERS
                 ? "call stacks are one frame deep: the program has no frame pointers; "
                   "unwind:libunwind "
@@ -153,31 +142,43 @@ static COLD void judge(unsigned depth)
                 : "call stacks are one frame deep: the program has no unwind tables");
 }
 
-void unwind_judge(unsigned depth)
+_Atomic uint32_t unwind_judged;
+
+COLD void unwind_judge_one(unsigned depth)
 {
-    static _Atomic uint32_t samples;
-    if (likely(atomic_load_explicit(&samples, memory_order_relaxed) >= CHECKED_SAMPLES)) return;
-    atomic_fetch_add_explicit(&samples, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&unwind_judged, 1, memory_order_relaxed);
     judge(depth);
 }
 
-NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max, struct walk_trace *trace)
+NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max)
 {
     struct walk_state here = {0};
     enum walk_end end;
     WALK_HERE(&here);
     if (unlikely(mode == SAMPLER_FRAME_POINTERS)) {
-        if (trace) trace->count = 0, trace->joined = -1;
         /* Our own code keeps no frame pointers: walk out of it by its tables, then go on by fp. */
         if (max == 0 || !walk_out(&here, unwind_own_from, unwind_own_bytes)) return 0;
         frames[0] = here.pc;
         return 1 + walk_frame_pointers(&here, frames + 1, max - 1);
     }
-    unsigned n = walk_stack(&here, frames, max, trace, &end);
+    unsigned n = walk_stack(&here, frames, max, &end);
     if (likely(end != WALK_STUCK)) return n;
     unsigned more = by_libunwind(frames, n, max);
-    if (trace) trace->count = 0; /* its steps are not these frames */
     return more ? more : n;
+}
+
+NOINLINE unsigned unwind_again(struct walk_trace *trace, unsigned max, unsigned *kept, bool *more)
+{
+    struct walk_state here = {0};
+    enum walk_end end;
+    WALK_HERE(&here);
+    if (unlikely(mode == SAMPLER_FRAME_POINTERS)) {
+        trace->count = 0;
+        return 0;
+    }
+    *kept = walk_again(&here, unwind_own_from, unwind_own_bytes, max, trace, &end);
+    *more = end == WALK_FULL;
+    return trace->count;
 }
 
 void unwind_fork_prepare(void)

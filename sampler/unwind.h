@@ -11,15 +11,26 @@
 void unwind_start(const struct sampler_options *options);
 
 /* Fills return addresses, innermost first (our own frames included), at most `max`; returns how
-   many. `trace`, where not NULL, belongs to the calling thread.  See stack_capture for the
-   conditions. */
-unsigned unwind_here(uintptr_t *frames, unsigned max, struct walk_trace *trace) NOINLINE;
+   many.  See stack_capture for the conditions. */
+unsigned unwind_here(uintptr_t *frames, unsigned max) NOINLINE;
+
+/* Takes the stack without our own frames into the trace, which belongs to the calling thread, as
+   walk_again: returns its frames, tells how many were `kept` and whether there are more than `max`.
+   0: unwind_here must do it. */
+unsigned unwind_again(struct walk_trace *trace, unsigned max, unsigned *kept, bool *more) NOINLINE;
 
 /* What counts as our own code: set from start-up, before there are threads. */
 extern uintptr_t unwind_own_from, unwind_own_bytes;
 
 /* Looks at the first stacks, of `depth` frames, and warns when all are one frame deep. */
-void unwind_judge(unsigned depth);
+extern _Atomic uint32_t unwind_judged;
+void unwind_judge_one(unsigned depth);
+#define UNWIND_JUDGED 100
+static inline void unwind_judge(unsigned depth)
+{
+    if (unlikely(atomic_load_explicit(&unwind_judged, memory_order_relaxed) < UNWIND_JUDGED))
+        unwind_judge_one(depth);
+}
 
 /* Opens libunwind if it will be needed and can be opened safely now. */
 void unwind_prepare_threads(void);

@@ -24,7 +24,6 @@
 #define SETS 4096
 #define WAYS 4
 #define BUSY ((uintptr_t)1)
-#define REWALK INT32_MIN /* this step's transition cannot be checked by two words */
 #define LOWEST_CODE 0x4000
 
 struct entry {
@@ -193,145 +192,276 @@ static void leave_signal(struct walk_state *s)
 #endif
 }
 
-static ALWAYS_INLINE bool unchanged(const struct walk_step *of, const struct walk_step *caller)
+/* One step outwards.  `at` says where the caller's pc and fp were read. */
+enum stepped { STEP_ON, STEP_EXACT /* to an interrupted instruction */, STEP_END, STEP_STUCK };
+
+struct read_from {
+    const uintptr_t *pc, *fp; /* pc: NULL where no single word tells */
+};
+
+static ALWAYS_INLINE enum stepped step(struct walk_state *s, const struct cfi_rule *rule,
+                                       bool exact, uintptr_t *page, struct read_from *at)
 {
-    return of->pc_slot != REWALK && code_at(caller->sp + (intptr_t)of->pc_slot) == caller->pc &&
-           (of->fp_slot == 0 || word_at(caller->sp + (intptr_t)of->fp_slot) == caller->fp);
+    at->pc = at->fp = NULL;
+    if (likely(rule->kind == CFI_PLAIN)) {
+        uintptr_t cfa = (rule->cfa_fp ? s->fp : s->sp) + (uintptr_t)(intptr_t)rule->cfa_offset;
+        uintptr_t fp = s->fp;
+        if (unlikely(rule->cfa_load)) {
+            cfa = cfa >= s->sp && cfa % 8 == 0 ? word_at(cfa) : 0;
+            fp = word_at(s->fp);
+        }
+        if (cfa % 8 != 0 || cfa < s->sp || (cfa == s->sp && !exact)) return STEP_END;
+        const uintptr_t *ra = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)rule->ra_slot);
+        if (!rule->cfa_load) {
+            if (rule->ra_slot) at->pc = ra;
+            if (rule->fp_slot) {
+                at->fp = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)rule->fp_slot);
+                fp = *at->fp;
+            }
+        }
+        s->pc = rule->ra_slot ? code_at((uintptr_t)ra) : exact ? s->lr : 0;
+        s->sp = cfa;
+        s->fp = fp;
+    } else if (rule->kind == CFI_SIGNAL) {
+        leave_signal(s);
+        s->pc++; /* as if it were a return address: the call lies before it */
+        return s->pc < LOWEST_CODE ? STEP_END : STEP_EXACT;
+    } else if (rule->kind == CFI_COMPLEX) {
+        return STEP_STUCK;
+    } else if (rule->kind == CFI_OUTERMOST || !follow_fp(s, page)) {
+        return STEP_END;
+    }
+    return s->pc < LOWEST_CODE ? STEP_END : STEP_ON;
 }
 
-static ALWAYS_INLINE void remember(struct walk_trace *t, unsigned *fresh,
-                                   const struct walk_state *s, bool exact, int32_t pc_slot,
-                                   int32_t fp_slot, int32_t sp_step)
+static const enum walk_end ends[] = {[STEP_END] = WALK_COMPLETE, [STEP_STUCK] = WALK_STUCK};
+
+unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
+                    enum walk_end *end)
 {
-    if (!t) return;
-    if (*fresh < WALK_TRACE)
-        t->fresh[*fresh] =
-            (struct walk_step){exact ? 0 : s->pc, s->sp, s->fp, pc_slot, fp_slot, sp_step, 0};
-    ++*fresh;
+    struct walk_state s = *from;
+    struct read_from at;
+    uint32_t now = generation_now();
+    uintptr_t page = 0;
+    bool exact = true;
+    s.pc++;
+    for (unsigned n = 0; n < max; n++) {
+        struct cfi_rule rule = unpack(rule_of(s.pc - 1, now));
+        enum stepped how = step(&s, &rule, exact, &page, &at);
+        if (how >= STEP_END) {
+            *end = ends[how];
+            return n;
+        }
+        exact = how == STEP_EXACT;
+        frames[n] = s.pc;
+    }
+    *end = WALK_FULL;
+    return max;
+}
+
+/* ---- with a trace ---- */
+
+static const uintptr_t no_word; /* no code address */
+
+/* From where a walk starts to the first frame that is not ours, and a record of it.  Only frames of
+   constant size are recorded: they differ in nothing but what they hold. */
+static NOINLINE bool leave_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
+                               uintptr_t bytes, uint32_t now)
+{
+    const struct walk_state from = *s;
+    struct walk_own way = {.start = s->pc, .fp_at = -1};
+    struct read_from at;
+    bool constant = true;
+    uintptr_t page = 0;
+    for (unsigned n = 0; n < 64; n++) {
+        struct cfi_rule rule = unpack(rule_of(s->pc - 1, now));
+        if (rule.kind != CFI_PLAIN) return false;
+        if (step(s, &rule, n == 0, &page, &at) != STEP_ON) return false;
+        if (rule.cfa_fp || !at.pc) constant = false;
+        if (at.fp) way.fp_at = (int32_t)((uintptr_t)at.fp - from.sp);
+        if (s->pc - 1 - own >= bytes) {
+            way.exit_at = (int32_t)((uintptr_t)at.pc - from.sp);
+            way.delta = (int32_t)(s->sp - from.sp);
+            if (constant) t->own[t->own_last = (t->own_last + 1) % WALK_OWN_PATHS] = way;
+            return true;
+        }
+        if (n == WALK_OWN_FRAMES) constant = false;
+        if (!constant) continue;
+        way.at[n] = (int32_t)((uintptr_t)at.pc - from.sp);
+        way.pc[n] = s->pc;
+        way.count = n + 1;
+    }
+    return false;
+}
+
+/* Compared from the innermost frame on, so that no word beyond the frames that are there is read. */
+static ALWAYS_INLINE bool take_way(const struct walk_own *w, struct walk_state *s, uintptr_t own,
+                                   uintptr_t bytes)
+{
+    if (w->start != s->pc) return false;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (code_at(s->sp + (uintptr_t)(intptr_t)w->at[i]) != w->pc[i]) return false;
+    uintptr_t pc = code_at(s->sp + (uintptr_t)(intptr_t)w->exit_at);
+    if (pc - 1 - own < bytes || pc < LOWEST_CODE) return false;
+    s->pc = pc;
+    if (w->fp_at >= 0) s->fp = word_at(s->sp + (uintptr_t)w->fp_at);
+    s->sp += (uintptr_t)w->delta;
+    return true;
+}
+
+static ALWAYS_INLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
+                                     uintptr_t bytes, uint32_t now)
+{
+    if (likely(take_way(&t->own[t->own_last], s, own, bytes))) return true;
+    for (uint32_t i = 0; i < WALK_OWN_PATHS; i++)
+        if (take_way(&t->own[i], s, own, bytes)) {
+            t->own_last = i;
+            return true;
+        }
+    return leave_own(t, s, own, bytes, now);
+}
+
+static COLD void forget(struct walk_trace *t, uint32_t now)
+{
+    t->count = 0;
+    t->generation = now;
+    __builtin_memset(t->quick, 0, sizeof t->quick);
+}
+
+static ALWAYS_INLINE struct walk_quick *quick_of(struct walk_trace *t, uintptr_t pc)
+{
+    return &t->quick[(pc ^ pc >> 9) % WALK_QUICK];
+}
+
+static void keep_rule(struct walk_quick *to, uintptr_t pc, const struct cfi_rule *r)
+{
+    if (r->kind != CFI_PLAIN || r->cfa_load || r->ra_slot == 0 ||
+        r->ra_slot != (int16_t)r->ra_slot || r->fp_slot != (int16_t)r->fp_slot ||
+        (!r->cfa_fp && r->cfa_offset <= 0))
+        return;
+    *to = (struct walk_quick){pc, r->cfa_offset + r->cfa_fp, (int16_t)r->ra_slot,
+                              (int16_t)r->fp_slot};
+}
+
+/* The frames outwards of `from` that are as they were: returns the outermost such. */
+static ALWAYS_INLINE struct walk_step *verify(struct walk_trace *t, struct walk_step *from)
+{
+    while (from > t->at) {
+        const struct walk_step *caller = from - 1;
+        if (code_at((uintptr_t)caller->pc_at) != caller->pc) break;
+        if (caller->check_fp && *caller->fp_at != caller->fp) break;
+        from--;
+    }
+    return from;
 }
 
 /* Puts the new steps on top of the `kept` outermost ones of before. */
-static void update(struct walk_trace *t, unsigned kept, unsigned fresh)
+static ALWAYS_INLINE void put(struct walk_trace *t, unsigned kept, unsigned fresh)
 {
-    if (kept + fresh > WALK_TRACE) {
-        t->count = 0;
-        return;
+    bool needs = kept > 0 && t->at[kept - 1].needs_fp && !t->at[kept - 1].fp_at;
+    struct walk_step *to = &t->at[kept];
+    for (unsigned i = fresh; i-- > 0; to++) {
+        *to = t->fresh[i];
+        to->needs_fp = to->uses_fp || needs;
+        to->check_fp = to->needs_fp && to->fp_at;
+        needs = to->needs_fp && !to->fp_at;
     }
-    for (unsigned i = 0; i < fresh; i++) t->at[kept + fresh - 1 - i] = t->fresh[i];
     t->count = kept + fresh;
 }
 
-/* Is the rest of the walk from at[k] on as it was?  Returns the outermost index up to which it is.
- */
-static ALWAYS_INLINE int compare_rest(const struct walk_trace *t, int k)
-{
-    const struct walk_step *step = &t->at[k];
-    while (step > t->at && unchanged(step, step - 1)) step--;
-    return (int)(step - t->at);
-}
-
-unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
+unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
                     struct walk_trace *t, enum walk_end *end)
 {
     struct walk_state s = *from;
-    bool exact = true; /* pc is an instruction about to run, not a return address */
     uint32_t now = generation_now();
-    unsigned n = 0, fresh = 0;
+    unsigned fresh = 0;
     uintptr_t page = 0;
-    int k = -1, guess = -1; /* where to join, and whose rule to expect next */
-    if (t) {
-        if (t->generation != now) t->count = 0, t->generation = now;
-        t->joined = -1;
-        k = guess = (int)t->count - 1;
+    bool exact = false;
+    struct read_from at = {&no_word, NULL};
+    *end = WALK_STUCK;
+    if (unlikely(t->generation != now)) forget(t, now);
+    s.pc++;
+    if (unlikely(!out_of_own(t, &s, own, bytes, now))) {
+        t->count = 0;
+        return 0;
     }
-    *end = WALK_FULL;
-
-    for (;;) {
-        if (!exact && k >= 0) {
-            while (k >= 0 && t->at[k].sp < s.sp) k--;
-            if (k >= 0 && t->at[k].sp == s.sp && t->at[k].pc == s.pc && t->at[k].fp == s.fp) {
-                int i = compare_rest(t, k);
-                if (i == 0 && t->complete) {
-                    t->joined = k;
-                    *end = WALK_COMPLETE;
-                    update(t, (unsigned)k + 1, fresh);
-                    return n;
-                }
-                for (; k > i && n < max; k--) { /* good so far, but what follows is new */
-                    if (fresh < WALK_TRACE) t->fresh[fresh] = t->at[k];
-                    fresh++;
-                    frames[n++] = t->at[k - 1].pc;
-                }
-                s.pc = t->at[k].pc, s.sp = t->at[k].sp, s.fp = t->at[k].fp;
-                guess = k;
-                k--;
+    for (int k = (int)t->count - 1;;) {
+        while (k >= 0 && t->at[k].sp < s.sp) k--;
+        struct walk_step *join = &t->at[k < 0 ? 0 : k];
+        if (k >= 0 && join->sp == s.sp && join->pc == s.pc &&
+            (!join->needs_fp || join->fp == s.fp)) {
+            struct walk_step *same = verify(t, join);
+            unsigned all = fresh + (unsigned)k + 1;
+            if (likely(same == t->at && (t->complete ? all <= max : all == max))) {
+                join->pc_at = at.pc;
+                join->fp_at = at.fp;
+                join->check_fp = join->needs_fp && at.fp;
+                if (fresh > 0)
+                    put(t, (unsigned)k + 1, fresh);
+                else
+                    t->count = (uint32_t)k + 1;
+                *end = t->complete ? WALK_COMPLETE : WALK_FULL;
+                return (unsigned)k + 1;
             }
+            /* Good so far, but what follows is new, or too much. The fp of steps that did not need
+               it may be old. */
+            for (; join > same && fresh < max; join--) {
+                struct walk_step *f = &t->fresh[fresh++];
+                *f = *join;
+                f->fp = s.fp;
+                f->pc_at = at.pc;
+                f->fp_at = at.fp;
+                f->node = 0;
+                at = (struct read_from){join[-1].pc_at, join[-1].fp_at};
+                s.pc = join[-1].pc, s.sp = join[-1].sp;
+                if (at.fp) s.fp = *at.fp;
+            }
+            k = (int)(join - t->at) - 1;
         }
-        if (n == max) break;
-        struct walk_state next = s;
-        /* The same function as in the previous walk, perhaps at another depth: its frame has the
-           same size.  This takes us out of our own code, from whichever depth it was called. */
-        if (guess > 0 && !exact && t->at[guess].pc == s.pc && t->at[guess].sp_step) {
-            const struct walk_step *like = &t->at[guess--];
-            next.sp = s.sp + (uintptr_t)like->sp_step;
-            next.pc = code_at(next.sp + (uintptr_t)(intptr_t)like->pc_slot);
-            if (like->fp_slot) next.fp = word_at(next.sp + (uintptr_t)(intptr_t)like->fp_slot);
-            if (next.pc < LOWEST_CODE) {
+        if (fresh == max) {
+            *end = WALK_FULL;
+            break;
+        }
+        struct walk_step *f = &t->fresh[fresh++];
+        struct walk_quick *q = quick_of(t, s.pc);
+        *f = (struct walk_step){s.pc, s.sp, s.fp, at.pc, at.fp, 0, true, false, false};
+        if (likely(q->pc == s.pc && !exact)) {
+            f->uses_fp = q->cfa & 1;
+            uintptr_t cfa = (f->uses_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)(q->cfa & ~1);
+            if (unlikely(cfa <= s.sp || cfa % 8 != 0)) {
                 *end = WALK_COMPLETE;
                 break;
             }
-            remember(t, &fresh, &s, false, like->pc_slot, like->fp_slot, like->sp_step);
-            s = next;
-            frames[n++] = s.pc;
-            continue;
-        }
-        if (!exact) guess = -1;
-        struct cfi_rule rule = unpack(rule_of(exact ? s.pc : s.pc - 1, now));
-        bool first = n == 0 && exact, next_exact = false;
-        int32_t pc_slot = REWALK, fp_slot = 0, sp_step = 0;
-        if (likely(rule.kind == CFI_PLAIN)) {
-            uintptr_t cfa = (rule.cfa_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)rule.cfa_offset;
-            if (unlikely(rule.cfa_load)) {
-                cfa = cfa >= s.sp && cfa % 8 == 0 ? word_at(cfa) : 0;
-                next.fp = word_at(s.fp);
-            } else {
-                pc_slot = rule.ra_slot;
-                fp_slot = rule.fp_slot;
-                if (!rule.cfa_fp && rule.ra_slot) sp_step = rule.cfa_offset;
+            at.pc = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
+            at.fp = NULL;
+            if (q->fp) {
+                at.fp = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
+                s.fp = *at.fp;
             }
-            if (cfa % 8 != 0 || cfa < s.sp || (cfa == s.sp && !exact)) {
-                *end = WALK_COMPLETE;
-                break;
-            }
-            if (fp_slot) next.fp = word_at(cfa + (uintptr_t)(intptr_t)fp_slot);
-            if (rule.ra_slot)
-                next.pc = code_at(cfa + (uintptr_t)(intptr_t)rule.ra_slot);
-            else
-                next.pc = exact ? s.lr : 0;
-            next.sp = cfa;
-        } else if (rule.kind == CFI_SIGNAL) {
-            leave_signal(&next);
-            next_exact = true;
-        } else if (rule.kind == CFI_COMPLEX) {
-            *end = WALK_STUCK;
-            break;
-        } else if (rule.kind == CFI_OUTERMOST || !follow_fp(&next, &page)) {
+            s.pc = code_at((uintptr_t)at.pc);
+            s.sp = cfa;
+            if (likely(s.pc >= LOWEST_CODE)) continue;
             *end = WALK_COMPLETE;
             break;
         }
-        if (next.pc < LOWEST_CODE) {
-            *end = WALK_COMPLETE;
+        struct cfi_rule rule = unpack(rule_of(s.pc - 1, now));
+        keep_rule(q, s.pc, &rule);
+        if (rule.kind == CFI_OUTERMOST ||
+            (rule.kind == CFI_PLAIN && !rule.cfa_fp && !rule.cfa_load))
+            f->uses_fp = false;
+        enum stepped how = step(&s, &rule, exact, &page, &at);
+        if (how >= STEP_END) {
+            *end = ends[how];
             break;
         }
-        if (!first) remember(t, &fresh, &s, exact, pc_slot, fp_slot, sp_step);
-        s = next;
-        exact = next_exact;
-        frames[n++] = s.pc + exact;
+        if (!at.pc) at.pc = &no_word;
+        exact = how == STEP_EXACT;
     }
-    if (t) {
-        if (n > 0) remember(t, &fresh, &s, exact, REWALK, 0, 0);
-        t->complete = *end == WALK_COMPLETE;
-        update(t, 0, fresh);
+    if (unlikely(*end == WALK_STUCK)) {
+        t->count = 0;
+        return 0;
     }
-    return n;
+    t->complete = *end == WALK_COMPLETE;
+    put(t, 0, fresh);
+    return 0;
 }

@@ -23,14 +23,39 @@ struct walk_state {
                        "=&r"((state)->lr))
 #endif
 
-#define WALK_TRACE 288 /* frames that a trace remembers */
+#define WALK_TRACE 256     /* frames that a trace remembers */
+#define WALK_QUICK 512     /* rules that a thread keeps at hand */
+#define WALK_OWN_PATHS 8   /* ways through our own code that a thread remembers */
+#define WALK_OWN_FRAMES 12 /* frames of one such way */
 
-/* One frame of a remembered walk and where its caller's registers were read. */
+/* One frame of a remembered walk: its registers, and the words they were read from, which are in
+   the frame that it called. */
 struct walk_step {
     uintptr_t pc, sp, fp;
-    int32_t pc_slot, fp_slot; /* relative to the caller's sp */
-    int32_t sp_step; /* the caller's sp minus this one's where the rule says so; 0: it does not */
-    uint32_t node;   /* the user's: 0 in new steps */
+    const uintptr_t *pc_at; /* holds pc as long as this frame is as it was */
+    const uintptr_t *fp_at; /* NULL: the frame that it called did not save fp */
+    uint32_t node;          /* the user's: 0 in new steps */
+    bool uses_fp;           /* its own rule starts from fp */
+    bool needs_fp;          /* where the frames further out lie depends on its fp */
+    bool check_fp;          /* so *fp_at must be compared, too */
+};
+
+/* An unwinding rule that starts from sp or fp and loads its words from the frame. */
+struct walk_quick {
+    uintptr_t pc; /* return address; 0: empty */
+    int32_t cfa;  /* offset of the canonical frame address in bytes, plus 1 if it counts from fp */
+    int16_t ra, fp; /* bytes from there to the return address and to the saved fp; 0: not saved */
+};
+
+/* A way out of our own code: return addresses at known places above the sp at which a walk starts. */
+struct walk_own {
+    uintptr_t start; /* pc at which such a walk starts; 0: unused */
+    uint32_t count;
+    int32_t delta;   /* from that sp to the sp of the first frame that is not ours */
+    int32_t exit_at; /* offset of that frame's pc */
+    int32_t fp_at;   /* and of its fp; -1: in the register */
+    int32_t at[WALK_OWN_FRAMES];
+    uintptr_t pc[WALK_OWN_FRAMES];
 };
 
 /* The previous walk of a thread, outermost frame first.  Frames that have not moved since need not
@@ -38,10 +63,11 @@ struct walk_step {
    frames depend only on the words that were read then, so it is enough to compare these. */
 struct walk_trace {
     uint32_t count, generation;
-    int32_t
-        joined;    /* the last walk arrived at at[joined] and all further frames are as before: they
-                      are not among those returned, at[joined].pc is the last of these; or -1 */
+    uint32_t root; /* the user's: what the nodes of the steps begin with */
+    uint32_t own_last;
     bool complete; /* at[0] is the outermost frame of the stack */
+    struct walk_own own[WALK_OWN_PATHS];
+    struct walk_quick quick[WALK_QUICK];
     struct walk_step at[WALK_TRACE], fresh[WALK_TRACE];
 };
 
@@ -52,10 +78,15 @@ enum walk_end {
 };
 
 /* Walks from `from` outwards and stores the return addresses met, `from->pc` itself not among them;
-   where a signal interrupted a function, its address plus one.  Returns how many.  `trace` may be
-   NULL; else it belongs to the calling thread and starts zeroed.  After the walk frame i of those
-   returned is at[count - 1 - i], unless count is 0. */
+   where a signal interrupted a function, its address plus one.  Returns how many. */
 unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
+                    enum walk_end *end);
+
+/* The same into a trace, which belongs to the calling thread and starts zeroed: afterwards
+   at[count - 1] is the innermost frame, at most `max` (up to WALK_TRACE) of them.  The frames
+   innermost on the stack whose code is in the `bytes` from `own` on are left out.  Returns how many
+   of the steps, from at[0] on, are those of before.  With WALK_STUCK the trace is empty. */
+unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
                     struct walk_trace *trace, enum walk_end *end);
 
 /* Leaves our own code: steps outwards until pc is outside of the `bytes` from `own` on.  False if a

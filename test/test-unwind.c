@@ -41,7 +41,7 @@ static void start(enum sampler_unwinder unwinder)
 
 NOINLINE static void take(void)
 {
-    depth = unwind_here(frames, 256, NULL);
+    depth = unwind_here(frames, 256);
 }
 
 static bool on_stack(const void *address)
@@ -257,7 +257,7 @@ static void *unwind_all_the_time(void *unused)
     (void)unused;
     while (!atomic_load(&stop)) {
         uintptr_t mine[64];
-        (void)unwind_here(mine, 64, NULL);
+        (void)unwind_here(mine, 64);
     }
     return NULL;
 }
