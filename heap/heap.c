@@ -2,6 +2,7 @@
 #include "heap/heap.h"
 #include "heap/large.h"
 #include "heap/meta.h"
+#include "heap/os.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
 
@@ -55,6 +56,7 @@ void heap_fork_parent(void) { large_fork_parent(); }
 
 void heap_fork_child(void)
 {
+    os_fork_child();
     bool threads = !__libc_single_threaded; /* or there were some a moment ago */
     if (threads) {
         meta_fork_child();

@@ -35,10 +35,12 @@ static uint64_t cursor_of(uint32_t next, uint32_t end)
     return next | (uint64_t)end << 32;
 }
 
-static uint32_t aligned_page(uint32_t page,
-                             uint32_t align) /* both in pages; the window is aligned */
+/* The first page from `page` on whose address is a multiple of `align` pages (the window's base is one
+   of 4 GiB and no more). */
+static uint32_t aligned_page(uint32_t page, uint32_t align)
 {
-    return (page + align - 1) & ~(align - 1);
+    uint64_t area = (window_base + WINDOW_LARGE_OFFSET) / OS_PAGE;
+    return (uint32_t)(round_up(area + page, align) - area);
 }
 
 enum taken { TAKEN, OCCUPIED, REFUSED };
@@ -54,7 +56,7 @@ static enum taken map(uint32_t page, size_t bytes)
    an impossible size costs two system calls and leaves nothing. */
 static enum taken take_chunks(size_t bytes, uint32_t align, uint32_t *at, size_t *room)
 {
-    size_t claim = round_up(bytes + (align > LARGE_CHUNK_PAGES ? align * OS_PAGE : 0), LARGE_CHUNK);
+    size_t claim = round_up(bytes + (align > LARGE_CHUNK_PAGES ? (size_t)align * OS_PAGE : 0), LARGE_CHUNK);
     uint32_t first = large_table_claim(claim);
     if (first == LARGE_NO_PAGE) return REFUSED;
     *at = aligned_page(first, align);

@@ -3,6 +3,7 @@
 #include "heap/syscall.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -114,11 +115,25 @@ void os_random(void *to, size_t bytes)
     }
 }
 
-uint32_t os_thread_id(void) { return (uint32_t)raw_syscall(SYS_gettid, 0); }
+static THREAD_LOCAL uint32_t thread_id;
+
+uint32_t os_thread_id(void)
+{
+    if (unlikely(thread_id == 0)) thread_id = (uint32_t)raw_syscall(SYS_gettid, 0);
+    return thread_id;
+}
+
+void os_fork_child(void) { thread_id = 0; }
 
 bool os_thread_exists(uint32_t thread)
 {
     return raw_syscall(SYS_tgkill, raw_syscall(SYS_getpid, 0), thread, 0) != -ESRCH;
+}
+
+void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds)
+{
+    const struct timespec most = {0, nanoseconds};
+    raw_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, from, &most, 0, 0);
 }
 
 void os_yield(void) { raw_syscall(SYS_sched_yield, 0); }

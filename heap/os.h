@@ -33,8 +33,15 @@ uint64_t os_realtime(void);
    that a seccomp filter may kill for (mimalloc#249). */
 void os_random(void *to, size_t bytes);
 
-/* The calling thread's number, and whether a thread of this process has that number. */
+/* The calling thread's number, asked for once a thread: the first block asks, so that a program that shuts itself
+   in a seccomp filter later makes no such call there.  os_fork_child forgets it. */
 uint32_t os_thread_id(void);
+void os_fork_child(void);
+
+/* Sleeps while *word is `from`, at most so long (less than a second); nobody need wake us. */
+void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds);
+
+/* Does a thread of this process have that number? */
 bool os_thread_exists(uint32_t thread);
 void os_yield(void);
 

@@ -156,6 +156,16 @@ START_TEST(alignment)
         ck_assert_uint_gt(put(p), 0);
         ck_assert_uint_gt(put(q), 0);
     }
+    /* The window's base is a multiple of 4 GiB only: two blocks, as one may lie right by chance. */
+    for (size_t a = 2 * GIB; a <= 64 * GIB; a *= 2) {
+        size_t given;
+        void *p = large_alloc(50 * KIB, a, false, &given), *q = large_alloc(70 * MIB, a, false, &given);
+        if (p) ck_assert_uint_eq((uintptr_t)p % a, 0);
+        if (q) ck_assert_uint_eq((uintptr_t)q % a, 0);
+        ck_assert(a > 8 * GIB || (p && q));
+        if (p) ck_assert_uint_gt(put(p), 0);
+        if (q) ck_assert_uint_gt(put(q), 0);
+    }
     VERIFY();
 }
 END_TEST

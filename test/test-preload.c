@@ -129,6 +129,8 @@ static const struct run runs[] = {
     {"fork and stdio", "fork-stdio", NULL, NULL, NULL, 0, "all came back", NULL},
     {"forks", "forks", NULL, NULL, NULL, 0, "all came back", NULL},
     {"forks, every block sampled", "forks", NULL, "sample:all", NULL, 0, "all came back", NULL},
+    {"seccomp filter", "sandbox", NULL, NULL, NULL, 0, "shut in", NULL},
+    {"seccomp filter, every block sampled", "sandbox", NULL, "sample:all", NULL, 0, "shut in", NULL},
     {"small limit", "small-limit", NULL, NULL, NULL, 0, "limits mean", NULL},
     {"before and after everything", "early", "@libplugin-lib.so", NULL, NULL, 0, "destructor ran",
      NULL},

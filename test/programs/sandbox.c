@@ -1,0 +1,55 @@
+/* sandbox.c: shuts itself in behind a seccomp filter that kills for all but the plainest calls, then
+   makes the allocator do everything that it does late: new pools, large blocks of each kind,
+   giving back, freed blocks that were sampled.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void shut_in(void)
+{
+    static struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(SYS_read), ALLOW(SYS_write), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_mremap),
+        ALLOW(SYS_brk), ALLOW(SYS_mprotect), ALLOW(SYS_madvise), ALLOW(SYS_futex),
+        ALLOW(SYS_rt_sigreturn), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    static const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+}
+
+static void use(void)
+{
+    static const size_t sizes[] = {1, 64, 1000, 3000, 30000, 40000, 300000, 3000000, 70000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        static void *block[4000];
+        size_t n = sizes[i] < 40000 ? 4000 : 4;
+        for (size_t k = 0; k < n; k++) {
+            block[k] = k % 2 ? malloc(sizes[i]) : calloc(1, sizes[i]);
+            if (!block[k]) _exit(2);
+            memset(block[k], 1, sizes[i] < 5000 ? sizes[i] : 5000);
+            if (k % 3 == 0 && !(block[k] = realloc(block[k], sizes[i] * 2))) _exit(2);
+        }
+        for (size_t k = 0; k < n; k++) free(block[k]);
+    }
+    malloc_trim(0);
+}
+
+int main(void)
+{
+    free(malloc(100)); /* a program that reaches its filter without a block is a rare one */
+    shut_in();
+    for (int round = 0; round < 3; round++) use();
+    write(1, "shut in\n", 8);
+    _exit(0);
+}
