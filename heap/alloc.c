@@ -50,6 +50,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     struct thread_heap *h = thread_heap_get();
     if (unlikely(!h)) goto none;
     struct bin *b = h->bin[class];
+    if (unlikely(b->class == 0)) bin_open(b, class);
     /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
     for (unsigned tries = 0; b->n == 0; tries++)
         if (!bin_refill(h, b) && (tries > 0 || !heap_trim())) goto none;

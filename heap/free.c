@@ -108,6 +108,7 @@ static void put_away(void *block, unsigned class)
         }
     }
     struct bin *b = h->bin[class];
+    if (unlikely(b->class == 0)) bin_open(b, class);
     /* A tick may run code that frees into this bin. */
     while (b->n >= b->cap) bin_overflow(h, b);
     b->slot[b->n++] = block;

@@ -27,6 +27,7 @@ void heap_set_hooks(const struct heap_hooks *hooks)
     if (!h) return;
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
+        if (b->class == 0) continue;
         b->counted += (uint64_t)(b->left_start - b->left);
         b->left = b->left_start = 0;
     }

@@ -4,13 +4,13 @@
 #include "heap/large_map.h"
 #include "heap/large_table.h"
 
-/* Four classes a doubling, from 32 KiB (not included) to 1 MiB: 40, 48, 56, 64 KiB … */
-#define CLASSES 20
+/* Four classes a doubling, from 32 KiB (not included) to 256 KiB: 40, 48, 56, 64 KiB … */
+#define CLASSES 12
 
-/* Of each class a few blocks may always be kept; beyond them the bytes of a shard are bounded. */
-#define ALWAYS 2
+/* Of each class one block may always be kept; beyond it the bytes of a shard are bounded. */
+#define ALWAYS 1
 #define DEEPEST 64
-#define SHARD_EXCESS (8 * MIB)
+#define SHARD_EXCESS (3 * MIB)
 
 static struct shard {
     _Alignas(64) large_stack of[CLASSES];

@@ -1,4 +1,4 @@
-/* large_cache.h: recently freed blocks up to 1 MiB, by size, in front of jemalloc, whose mallocx
+/* large_cache.h: recently freed blocks up to 256 KiB, by size, in front of jemalloc, whose mallocx
    and dallocx cost some 1500 instructions without its thread cache.  Sharded by thread; stacks of
    large_table.h, so it is lock-free and works while the gate is closed and in any forked child.
    SPDX-License-Identifier: LGPL-2.1-or-later */
@@ -7,7 +7,7 @@
 
 #include "heap/base.h"
 
-#define LARGE_CACHE_MAX MIB /* the largest block that is cached */
+#define LARGE_CACHE_MAX (256 * KIB) /* the largest block that is cached */
 
 /* A block of exactly `bytes` (a class of large_class_bytes) whose record is CACHED, or
  * LARGE_NO_PAGE. */

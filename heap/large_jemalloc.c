@@ -67,10 +67,12 @@ static void *hook_alloc(je_hooks *h, void *at, size_t bytes, size_t alignment, b
     return p;
 }
 
-/* How much may lie unused for long beside `used` bytes. */
+/* How much may lie unused for long beside `used` bytes: what a process with tens of megabytes can afford is less than
+   what one with gigabytes can. */
 static uint64_t worth_keeping(uint64_t used)
 {
-    return used / 4 > 64 * MIB ? used / 4 : 64 * MIB;
+    uint64_t most = used / 4 + 64 * MIB, small = used + 4 * MIB;
+    return small < most ? small : most;
 }
 
 static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,

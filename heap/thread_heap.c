@@ -47,8 +47,12 @@ IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
 
 /* Caches hold at first 16 slots; each refill of a busy bin doubles its room, for small classes each overflow too.
    So a thread that allocates little holds little, and the 64 and more blocks at a time of a
-   busy one stay clear of the bitmaps. */
-static uint16_t max_cap_of(unsigned class) { return class_size[class] <= 2 * KIB ? 128 : 64; }
+   busy one stay clear of the bitmaps.  No class holds more than 512 KiB. */
+static uint16_t max_cap_of(unsigned class)
+{
+    size_t n = 512 * KIB / class_size[class];
+    return (uint16_t)(class_size[class] <= 2 * KIB ? 128 : n < 64 ? n : 64);
+}
 
 static size_t bin_bytes(unsigned class)
 {
@@ -63,12 +67,8 @@ static struct thread_heap *make_heap(void)
     if (!h) return NULL;
     char *at = (char *)h + round_up(sizeof *h, 64);
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
-        struct bin *b = h->bin[c] = (struct bin *)at;
+        h->bin[c] = (struct bin *)at;
         at += bin_bytes(c);
-        b->class = (uint8_t)c;
-        b->max_cap = max_cap_of(c);
-        b->cap = b->max_cap < 16 ? b->max_cap : 16;
-        b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
     }
     h->number = atomic_fetch_add(&heap_count, 1);
     if (h->number >= HEAP_BLOCKS * HEAPS_A_BLOCK) return NULL;
@@ -81,6 +81,14 @@ static struct thread_heap *make_heap(void)
     }
     atomic_store(&block[h->number % HEAPS_A_BLOCK], h);
     return h;
+}
+
+void bin_open(struct bin *b, unsigned class)
+{
+    b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
+    b->max_cap = max_cap_of(class);
+    b->cap = b->max_cap < 16 ? b->max_cap : 16;
+    b->class = (uint8_t)class;
 }
 
 static void adopt_bins(struct thread_heap *h)
@@ -376,6 +384,7 @@ static void take_apart(struct thread_heap *h)
     read_notices(h);
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
+        if (b->class == 0) continue;
         while (b->avail != ID_NONE || b->full != ID_NONE) {
             struct pool *p = pool_of_id(b->avail != ID_NONE ? b->avail : b->full);
             list_remove(b, p);
@@ -397,7 +406,7 @@ void thread_heap_trim(struct thread_heap *h)
     for (uint32_t id; (id = heaps_pop(&idle_heaps)) != ID_NONE;) take_apart(thread_heap_by_number(id));
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
-        struct pool *p = b->avail != ID_NONE ? pool_of_id(b->avail) : NULL;
+        struct pool *p = b->class != 0 && b->avail != ID_NONE ? pool_of_id(b->avail) : NULL;
         if (p && p->free == p->slots) {
             list_remove(b, p);
             pool_give(p);
@@ -410,6 +419,7 @@ static void trim_bins(struct thread_heap *h)
 {
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
+        if (b->class == 0) continue;
         if (!b->busy && b->n > 0) {
             bin_flush(h, b, (b->n + 1) / 2);
             if (b->cap > 16 && b->n <= b->cap / 2) b->cap /= 2;
@@ -423,7 +433,10 @@ void thread_heap_tick(struct thread_heap *h)
     uint64_t now = os_now_coarse();
     pool_decay(now, heap_options.decay_ns);
     large_decay(now, heap_options.decay_ns);
-    if ((h->ticks & 0x3fff) == 0) trim_bins(h);
+    if (now - h->trimmed > heap_options.decay_ns / 8) {
+        h->trimmed = now;
+        trim_bins(h);
+    }
     if (heap_hooks->tick) heap_hooks->tick(&h->hook, now);
 }
 
@@ -522,7 +535,8 @@ bool thread_heap_rescue(struct thread_heap *h)
             b->taken = 0;
             if (!gone) continue;
             b->n = 0;
-            b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
+            b->class = 0; /* opened anew */
+            b->cap = 0;
             b->busy = false;
         }
         if (!gone) continue;
@@ -531,7 +545,8 @@ bool thread_heap_rescue(struct thread_heap *h)
         heaps_push(&spare_heaps, other->number);
     }
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
-        h->bin[c]->taken = live[c];
+        if (live[c] != 0 && h->bin[c]->class == 0) bin_open(h->bin[c], c);
+        if (live[c] != 0) h->bin[c]->taken = live[c];
         live_bytes += live[c] * class_size[c];
         atomic_store(&late_taken[c], 0);
     }

@@ -50,6 +50,7 @@ struct thread_heap {
     struct heap_thread_hook hook;
     uint32_t number; /* from 0, in order of creation */
     uint32_t ticks;
+    uint64_t trimmed; /* os_now_coarse of the last trim_bins */
     uint32_t takes_since_fork; /* pools wanted since a fork left heaps broken */
     _Atomic uint32_t state; /* enum heap_state */
     _Atomic uint32_t link;  /* next idle or spare heap */
@@ -70,6 +71,10 @@ extern THREAD_LOCAL struct heap_tls heap_tls;
 
 /* The calling thread's heap, made or taken over if need be; NULL when there is no memory. */
 struct thread_heap *thread_heap_get(void);
+
+/* Makes a bin usable at its first block.  Until then its class is 0 and it is all zero, in pages that
+   need not be there: a new thread's heap costs the bins that it uses. */
+void bin_open(struct bin *, unsigned class);
 
 /* Puts slots of `class` into the bin: at least one, or false when there is no memory. */
 bool bin_refill(struct thread_heap *, struct bin *);

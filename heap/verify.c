@@ -141,7 +141,8 @@ bool heap_verify(void (*complain)(const char *line))
         struct thread_heap *h;
         for (uint32_t i = 0; (h = thread_heap_by_number(i)) != NULL; i++) {
             if (atomic_load(&h->state) == THREAD_HEAP_BROKEN) continue;
-            for (unsigned k = 1; k <= POOL_CLASSES; k++) check_bin(&c, h, h->bin[k]);
+            for (unsigned k = 1; k <= POOL_CLASSES; k++)
+                if (h->bin[k]->class != 0) check_bin(&c, h, h->bin[k]);
         }
         for (unsigned medium = 0; medium < 2; medium++) {
             uint32_t first, count;
