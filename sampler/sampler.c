@@ -183,7 +183,7 @@ static inline void live_changed(struct thread *t, int64_t n)
     }
 }
 
-static uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
+static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
 {
     heap_suspend_sampling();
     uint32_t stack = stack_capture_cached(&t->stack, NULL);

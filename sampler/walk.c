@@ -309,10 +309,9 @@ static ALWAYS_INLINE bool take_way(const struct walk_own *w, struct walk_state *
     return true;
 }
 
-static ALWAYS_INLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
-                                     uintptr_t bytes, uint32_t now)
+static NOINLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
+                                uintptr_t bytes, uint32_t now)
 {
-    if (likely(take_way(&t->own[t->own_last], s, own, bytes))) return true;
     for (uint32_t i = 0; i < WALK_OWN_PATHS; i++)
         if (take_way(&t->own[i], s, own, bytes)) {
             t->own_last = i;
@@ -324,8 +323,10 @@ static ALWAYS_INLINE bool out_of_own(struct walk_trace *t, struct walk_state *s,
 static COLD void forget(struct walk_trace *t, uint32_t now)
 {
     t->count = 0;
-    t->generation = now;
+    t->generation = now + 1;
     __builtin_memset(t->quick, 0, sizeof t->quick);
+    t->steps[0].pc_at = &no_word;
+    t->steps[0].same = 1;
 }
 
 static ALWAYS_INLINE struct walk_quick *quick_of(struct walk_trace *t, uintptr_t pc)
@@ -346,56 +347,65 @@ static void keep_rule(struct walk_quick *to, uintptr_t pc, const struct cfi_rule
 /* The frames outwards of `from` that are as they were: returns the outermost such. */
 static ALWAYS_INLINE struct walk_step *verify(struct walk_trace *t, struct walk_step *from)
 {
-    while (from > t->at) {
+    for (;; from--) {
         const struct walk_step *caller = from - 1;
-        if (code_at((uintptr_t)caller->pc_at) != caller->pc) break;
-        if (caller->check_fp && *caller->fp_at != caller->fp) break;
-        from--;
+        if (likely(code_at((uintptr_t)caller->pc_at) == caller->same)) continue;
+        if (caller == t->steps || !caller->check_fp) return from;
+        if (code_at((uintptr_t)caller->pc_at) != caller->pc || *caller->fp_at != caller->fp)
+            return from;
     }
-    return from;
+}
+
+static ALWAYS_INLINE void say_same(struct walk_step *of)
+{
+    of->check_fp = of->needs_fp && of->fp_at;
+    of->same = of->check_fp ? 0 : of->pc;
 }
 
 /* Puts the new steps on top of the `kept` outermost ones of before. */
 static ALWAYS_INLINE void put(struct walk_trace *t, unsigned kept, unsigned fresh)
 {
-    bool needs = kept > 0 && t->at[kept - 1].needs_fp && !t->at[kept - 1].fp_at;
-    struct walk_step *to = &t->at[kept];
+    struct walk_step *to = walk_steps(t) + kept;
+    bool needs = kept > 0 && to[-1].needs_fp && !to[-1].fp_at;
     for (unsigned i = fresh; i-- > 0; to++) {
         *to = t->fresh[i];
         to->needs_fp = to->uses_fp || needs;
-        to->check_fp = to->needs_fp && to->fp_at;
+        say_same(to);
         needs = to->needs_fp && !to->fp_at;
     }
     t->count = kept + fresh;
 }
 
-unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
-                    struct walk_trace *t, enum walk_end *end)
+NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t bytes, unsigned max,
+                             enum walk_end *end)
 {
-    struct walk_state s = *from;
+    struct walk_state s = {0};
+    WALK_HERE(&s);
     uint32_t now = generation_now();
     unsigned fresh = 0;
     uintptr_t page = 0;
     bool exact = false;
     struct read_from at = {&no_word, NULL};
+    struct walk_step *first = walk_steps(t);
     *end = WALK_STUCK;
-    if (unlikely(t->generation != now)) forget(t, now);
+    if (unlikely(t->generation != now + 1)) forget(t, now);
     s.pc++;
-    if (unlikely(!out_of_own(t, &s, own, bytes, now))) {
+    if (!likely(take_way(&t->own[t->own_last], &s, own, bytes)) &&
+        unlikely(!out_of_own(t, &s, own, bytes, now))) {
         t->count = 0;
         return 0;
     }
     for (int k = (int)t->count - 1;;) {
-        while (k >= 0 && t->at[k].sp < s.sp) k--;
-        struct walk_step *join = &t->at[k < 0 ? 0 : k];
+        while (k >= 0 && first[k].sp < s.sp) k--;
+        struct walk_step *join = first + k;
         if (k >= 0 && join->sp == s.sp && join->pc == s.pc &&
             (!join->needs_fp || join->fp == s.fp)) {
             struct walk_step *same = verify(t, join);
             unsigned all = fresh + (unsigned)k + 1;
-            if (likely(same == t->at && (t->complete ? all <= max : all == max))) {
+            if (likely(same == first && (t->complete ? all <= max : all == max))) {
                 join->pc_at = at.pc;
                 join->fp_at = at.fp;
-                join->check_fp = join->needs_fp && at.fp;
+                say_same(join);
                 if (fresh > 0)
                     put(t, (unsigned)k + 1, fresh);
                 else
@@ -416,7 +426,7 @@ unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t byte
                 s.pc = join[-1].pc, s.sp = join[-1].sp;
                 if (at.fp) s.fp = *at.fp;
             }
-            k = (int)(join - t->at) - 1;
+            k = (int)(join - first) - 1;
         }
         if (fresh == max) {
             *end = WALK_FULL;
@@ -424,7 +434,7 @@ unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t byte
         }
         struct walk_step *f = &t->fresh[fresh++];
         struct walk_quick *q = quick_of(t, s.pc);
-        *f = (struct walk_step){s.pc, s.sp, s.fp, at.pc, at.fp, 0, true, false, false};
+        *f = (struct walk_step){s.pc, s.sp, s.fp, at.pc, 0, at.fp, 0, true, false, false};
         if (likely(q->pc == s.pc && !exact)) {
             f->uses_fp = q->cfa & 1;
             uintptr_t cfa = (f->uses_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)(q->cfa & ~1);
