@@ -35,7 +35,7 @@ struct walk_step {
     const uintptr_t *pc_at; /* holds pc as long as this frame is as it was */
     uintptr_t same;         /* pc; 0 where that comparison does not suffice */
     const uintptr_t *fp_at; /* NULL: the frame that it called did not save fp */
-    uint32_t node;          /* the user's: 0 in new steps */
+    uint32_t node;          /* the user's; of new steps unspecified */
     bool uses_fp;           /* its own rule starts from fp */
     bool needs_fp;          /* where the frames further out lie depends on its fp */
     bool check_fp;          /* so *fp_at must be compared, too */
@@ -65,12 +65,12 @@ struct walk_own {
 struct walk_trace {
     uint32_t count;
     uint32_t generation; /* module_epoch() + 1 of all that is in here */
-    uint32_t root; /* the user's: what the nodes of the steps begin with */
+    uint32_t root;       /* the user's: what the nodes of the steps begin with */
     uint32_t own_last;
     bool complete; /* the outermost step is the outermost frame of the stack */
     struct walk_own own[WALK_OWN_PATHS];
     struct walk_quick quick[WALK_QUICK];
-    struct walk_step steps[WALK_TRACE + 1]; /* steps[0] compares unequal to everything */
+    struct walk_step steps[WALK_TRACE + 1]; /* steps[0] is further out than any and equals none */
     struct walk_step fresh[WALK_TRACE];
 };
 
