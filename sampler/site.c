@@ -25,8 +25,8 @@
       frees begin and it stands well above the last recorded peak, one thread (the first to set
       `recording`; others go on) copies each site's live counts to the unpublished one of two
       arrays and publishes it.  The steps are at least 1 % and, up to 10 %, at least half as many
-      points as there are sites, so that a point pays for at most two copies, and a thousandfold
-      growth for at most 73.
+      points as there are sites (eight times as many where each word is a point), so that a sample
+      pays for at most two copies, and a thousandfold growth for at most 73.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/meta.h"
 #include "heap/os.h"
@@ -311,7 +311,8 @@ static NOINLINE void record_peak(int64_t total)
         RELAXED(store, &peak_total, (uint64_t)total);
         RELAXED(store, &peak_time, os_realtime());
         atomic_store(&published, to);
-        int64_t rise = total / 10 < end / 2 ? total / 10 : end / 2;
+        int64_t most = site_exact ? (int64_t)end * 8 : end / 2;
+        int64_t rise = total / 10 < most ? total / 10 : most;
         if (rise < total / 100) rise = total / 100;
         RELAXED(store, &next_peak, total + rise);
         if (site_exact) RELAXED(store, &site_quantum_now, total >> 12 > 512 ? total >> 12 : 512);

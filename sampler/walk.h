@@ -28,7 +28,7 @@ struct walk_state {
 #define WALK_OWN_PATHS 8   /* ways through our own code that a thread remembers */
 #define WALK_OWN_FRAMES 12 /* frames of one such way */
 
-/* One frame of a remembered walk: its registers, and the words they were read from, which are in
+/* One frame of a remembered walk, a cache line: its registers, and the words they were read from, which are in
    the frame that it called. */
 struct walk_step {
     uintptr_t pc, sp, fp;
@@ -39,7 +39,9 @@ struct walk_step {
     bool uses_fp;           /* its own rule starts from fp */
     bool needs_fp;          /* where the frames further out lie depends on its fp */
     bool check_fp;          /* so *fp_at must be compared, too */
+    uint64_t unused;
 };
+_Static_assert(sizeof(struct walk_step) == 64, "a power of two, for pointers to be subtracted fast");
 
 /* An unwinding rule that starts from sp or fp and loads its words from the frame. */
 struct walk_quick {
