@@ -30,7 +30,7 @@ static ALWAYS_INLINE void track(struct thread_heap *h, void *block, size_t asked
     uint32_t entry = heap_hooks->allocated(&h->hook, block, asked, class_size[class], source, n);
     if (entry == 0) return;
     struct pool *p = pool_of(block, medium);
-    if (pool_set_entry(p, slot_of(p, block), entry))
+    if (pool_set_entry(p, slot_in_pool(block, class, medium), entry))
         *state_of(block, medium) = (int8_t)(class | STATE_TRACKED);
     else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, entry);
 }

@@ -129,7 +129,7 @@ void heap_free_slow(void *block, bool medium)
     }
     unsigned class = *state & STATE_CLASS;
     struct pool *p = pool_of(block, medium);
-    uint32_t entry = pool_take_entry(p, slot_of(p, block));
+    uint32_t entry = pool_take_entry(p, slot_in_pool(block, class, medium));
     *state = 0;
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry);
     put_away(block, class);

@@ -138,6 +138,13 @@ static inline unsigned slot_of(const struct pool *p, const void *block)
     return slot_of_offset(p->class, (uintptr_t)block - pool_base(p));
 }
 
+/* The same from what the caller knows: pools lie at multiples of their size. */
+static inline unsigned slot_in_pool(const void *block, unsigned class, bool medium)
+{
+    uintptr_t mask = ((uintptr_t)1 << (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT)) - 1;
+    return slot_of_offset(class, (uintptr_t)block & mask);
+}
+
 static inline void *slot_address(const struct pool *p, unsigned slot)
 {
     return (void *)(pool_base(p) + (size_t)slot * class_size[p->class]);

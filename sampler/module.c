@@ -33,19 +33,16 @@ struct record {
 
 static struct record *_Atomic records[MODULE_MAX];
 static _Atomic uint16_t index_of[INDEX_SIZE]; /* number of a module, 0: free */
-static _Atomic uint32_t count, dropped, epoch;
+static _Atomic uint32_t count, dropped;
+_Atomic uint32_t module_epoch_now;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
 #endif
 
-uint32_t module_epoch(void)
-{
-    return atomic_load_explicit(&epoch, memory_order_acquire);
-}
 void module_changed(void)
 {
-    atomic_fetch_add(&epoch, 1);
+    atomic_fetch_add(&module_epoch_now, 1);
 }
 uint32_t module_dropped(void)
 {

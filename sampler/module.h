@@ -23,7 +23,11 @@ struct module {
 };
 
 /* The number of unloads so far: grows with module_changed. */
-uint32_t module_epoch(void);
+extern _Atomic uint32_t module_epoch_now;
+static inline uint32_t module_epoch(void)
+{
+    return atomic_load_explicit(&module_epoch_now, memory_order_acquire);
+}
 void module_changed(void);
 
 /* The number (from 1) of the module that is mapped at a code address now; 0 for addresses in no

@@ -29,9 +29,9 @@
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
 #include "sampler/geometric.h"
-#include "sampler/site.h"
+#include "sampler/site_record.h"
 #include "sampler/stack.h"
-#include "sampler/tracked.h"
+#include "sampler/tracked_entry.h"
 
 #define WORD ESTIMATE_WORD
 #define TICK_SHIFT 24 /* entries keep time in units of 2^24 ns, 17 ms: 32 bits last two years */
@@ -176,14 +176,15 @@ static inline void live_changed(struct thread *t, int64_t n)
         site_live_changed(n);
         return;
     }
-    int64_t kept = t->live_kept += n, most = site_quantum();
+    int64_t kept = t->live_kept += n,
+            most = atomic_load_explicit(&site_quantum_now, memory_order_relaxed);
     if (kept > most || kept < -most) {
         t->live_kept = 0;
         site_live_changed(kept);
     }
 }
 
-static uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
+static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
 {
     heap_suspend_sampling();
     uint32_t stack = stack_capture_cached(&t->stack, NULL);
@@ -218,8 +219,8 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
                              .n_samples = n_samples,
                              .time = tick(),
                              .thread = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX};
-    uint32_t entry = tracked_add(&t->cache, &v);
-    site_allocated(v.site, given, n_samples);
+    uint32_t entry = tracked_add_quick(&t->cache, &v);
+    site_allocated_quick(v.site, given, n_samples);
     if (likely(entry))
         live_changed(t, n_samples);
     else
@@ -230,10 +231,10 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
 static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
-    struct tracked_view was;
-    if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
-    site_freed(was.site, 0, was.n_samples);
-    live_changed(t, -(int64_t)was.n_samples);
+    uint32_t site, n_samples;
+    if (!tracked_remove_quick(t ? &t->cache : NULL, entry, block, &site, &n_samples)) return;
+    site_freed_quick(site, 0, n_samples);
+    live_changed(t, -(int64_t)n_samples);
 }
 
 /* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies

@@ -25,58 +25,48 @@
       frees begin and it stands well above the last recorded peak, one thread (the first to set
       `recording`; others go on) copies each site's live counts to the unpublished one of two
       arrays and publishes it.  The steps are at least 1 % and, up to 10 %, at least half as many
-      points as there are sites, so that a point pays for at most two copies, and a thousandfold
-      growth for at most 73.
+      points as there are sites (eight times as many where each word is a point), so that a sample
+      pays for at most two copies, and a thousandfold growth for at most 73.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "sampler/site.h"
 #include "heap/meta.h"
 #include "heap/os.h"
-#include "sampler/count.h"
+#include "sampler/site_record.h"
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
 
-#define CHUNK_SHIFT 12
-#define CHUNK ((uint32_t)1 << CHUNK_SHIFT)
-#define CHUNKS 256
+#define CHUNK_SHIFT SITE_CHUNK_SHIFT
+#define CHUNK SITE_CHUNK
+#define CHUNKS SITE_CHUNKS
 #define SITES_MAX (CHUNK * CHUNKS) /* 64 MiB of records, at most */
 
 #define LEVELS 5
 #define LEVEL_BUCKETS(i) ((uint32_t)2048 << 2 * (i)) /* 128 KiB, 512 KiB … 32 MiB */
 #define SLOTS 8
 
-struct counts {
-    _Atomic uint64_t blocks, n;
-};
-
-struct record {
-    _Atomic uint64_t key;   /* stack << 32 | source + 1; 0: not claimed */
-    _Atomic uint64_t given; /* bytes; 0 until the claimer has filled it */
-    struct counts allocated, freed;
-    _Atomic uint64_t base_blocks, base_n; /* generation << 48 | count; see 4 */
-};
-_Static_assert(sizeof(struct record) == 64, "one cache line");
+_Static_assert(sizeof(struct site_record) == 64, "one cache line");
 
 struct bucket {
     _Atomic uint64_t slot[SLOTS];
 };
 
-static struct record dropped; /* site 0 */
+static struct site_record dropped; /* site 0 */
 /* Of the dropped site: blocks * 2^16, each estimated from its own size, so that a mean size can be
    told with which the number of blocks comes out right. */
 static _Atomic uint64_t dropped_blocks_scaled;
-static _Atomic(struct record *) chunks[CHUNKS];
+_Atomic(struct site_record *) site_chunks[CHUNKS];
 static _Atomic(struct bucket *) levels[LEVELS];
 static _Atomic uint32_t next_record = 1;
 static _Atomic uint32_t hand_me_down; /* a record without a key that somebody made in vain */
 static _Atomic uint64_t memory, dropped_count;
-static _Atomic uint64_t generation; /* of the fork, modulo 2^16 */
-static bool exact, started;
+_Atomic uint64_t site_generation;
+bool site_exact;
+static bool started;
 
-static _Atomic(struct counts *) peak_chunks[2][CHUNKS];
-static struct counts peak_dropped[2];
+static _Atomic(struct site_counts *) peak_chunks[2][CHUNKS];
+static struct site_counts peak_dropped[2];
 static _Atomic int64_t live_total;
 static _Atomic int64_t next_peak; /* record one when more than this was live */
-static _Atomic int64_t quantum;
+_Atomic int64_t site_quantum_now;
 static _Atomic uint64_t peak_total, peak_time;
 static _Atomic int published = -1; /* which of the arrays; -1: none */
 static atomic_bool recording;
@@ -99,11 +89,10 @@ static void *ensure(_Atomic(void *) *at, size_t bytes)
     return atomic_compare_exchange_strong(at, &there, fresh) ? fresh : there;
 }
 
-static struct record *record_at(uint32_t site)
+static struct site_record *record_at(uint32_t site)
 {
-    if (unlikely(site == SITE_DROPPED || site >= SITES_MAX)) return &dropped;
-    struct record *c = atomic_load_explicit(&chunks[site >> CHUNK_SHIFT], memory_order_acquire);
-    return likely(c) ? &c[site & (CHUNK - 1)] : &dropped;
+    struct site_record *r = site_record_at(site);
+    return likely(r) ? r : &dropped;
 }
 
 static struct bucket *level_at(unsigned i)
@@ -113,14 +102,15 @@ static struct bucket *level_at(unsigned i)
 
 bool site_start(bool every_word)
 {
-    exact = every_word;
-    started = level_at(0) && ensure((_Atomic(void *) *)&chunks[0], CHUNK * sizeof(struct record));
-    RELAXED(store, &quantum, exact ? 512 : 0);
+    site_exact = every_word;
+    started = level_at(0) &&
+              ensure((_Atomic(void *) *)&site_chunks[0], CHUNK * sizeof(struct site_record));
+    RELAXED(store, &site_quantum_now, every_word ? 512 : 0);
     return started;
 }
 
 /* A record for the key, or NULL.  See 4 for why its number does not suffice. */
-static struct record *claim(uint64_t key, size_t given, uint32_t *number)
+static struct site_record *claim(uint64_t key, size_t given, uint32_t *number)
 {
     uint32_t i = atomic_exchange(&hand_me_down, 0);
     for (;; i = 0) {
@@ -130,10 +120,10 @@ static struct record *claim(uint64_t key, size_t given, uint32_t *number)
                 if (i >= SITES_MAX) return NULL;
             } while (!atomic_compare_exchange_weak(&next_record, &i, i + 1));
         }
-        struct record *c =
-            ensure((_Atomic(void *) *)&chunks[i >> CHUNK_SHIFT], CHUNK * sizeof(struct record));
+        struct site_record *c = ensure((_Atomic(void *) *)&site_chunks[i >> CHUNK_SHIFT],
+                                       CHUNK * sizeof(struct site_record));
         if (!c) return NULL;
-        struct record *r = &c[i & (CHUNK - 1)];
+        struct site_record *r = &c[i & (CHUNK - 1)];
         uint64_t none = 0;
         if (!atomic_compare_exchange_strong(&r->key, &none, key)) continue;
         RELAXED(store, &r->given, given);
@@ -142,7 +132,7 @@ static struct record *claim(uint64_t key, size_t given, uint32_t *number)
     }
 }
 
-static void unclaim(struct record *r, uint32_t number)
+static void unclaim(struct site_record *r, uint32_t number)
 {
     uint32_t none = 0;
     RELAXED(store, &r->given, 0);
@@ -150,7 +140,7 @@ static void unclaim(struct record *r, uint32_t number)
     atomic_compare_exchange_strong(&hand_me_down, &none, number);
 }
 
-static bool fits(const struct record *r, uint64_t key, size_t given)
+static bool fits(const struct site_record *r, uint64_t key, size_t given)
 {
     return RELAXED(load, &r->key) == key && RELAXED(load, &r->given) == given;
 }
@@ -170,7 +160,7 @@ uint32_t site_find(uint32_t stack, size_t given, enum heap_source source)
     uint64_t h = mix(key + given * 0x9e3779b97f4a7c15u);
     uint64_t tag = h & ~(uint64_t)0xffffffff;
     unsigned first = (unsigned)(h >> 29) % SLOTS;
-    struct record *mine = NULL;
+    struct site_record *mine = NULL;
     uint32_t number = 0;
 
     for (unsigned level = 0; level < LEVELS; level++) {
@@ -199,7 +189,7 @@ drop:
 
 size_t site_given(uint32_t site)
 {
-    struct record *r = record_at(site);
+    struct site_record *r = record_at(site);
     return r == &dropped ? 0 : RELAXED(load, &r->given);
 }
 
@@ -214,7 +204,7 @@ enum heap_source site_source(uint32_t site)
     return s ? (enum heap_source)(s - 1) : HEAP_MALLOC;
 }
 
-#define COUNT_BITS 48
+#define COUNT_BITS SITE_COUNT_BITS
 #define COUNT_MASK (((uint64_t)1 << COUNT_BITS) - 1)
 
 /* The child's first allocation at this site: what was counted so far becomes the base.  Nobody adds
@@ -229,14 +219,14 @@ static COLD void renew_base(_Atomic uint64_t *base, _Atomic uint64_t *count, uin
 
 void site_allocated(uint32_t site, size_t given, uint64_t n)
 {
-    struct record *r = record_at(site);
-    uint64_t now = RELAXED(load, &generation);
+    struct site_record *r = record_at(site);
+    uint64_t now = RELAXED(load, &site_generation);
     if (unlikely(RELAXED(load, &r->base_n) >> COUNT_BITS != now)) {
         renew_base(&r->base_blocks, &r->allocated.blocks, now);
         renew_base(&r->base_n, &r->allocated.n, now);
     }
     count_add(&r->allocated.blocks, 1);
-    if (!exact || unlikely(r == &dropped)) {
+    if (!site_exact || unlikely(r == &dropped)) {
         count_add(&r->allocated.n, n);
         if (unlikely(r == &dropped) && given)
             RELAXED(fetch_add, &dropped_blocks_scaled, (n << 16) / (given / 8 ? given / 8 : 1));
@@ -245,9 +235,9 @@ void site_allocated(uint32_t site, size_t given, uint64_t n)
 
 void site_freed(uint32_t site, size_t given, uint64_t n)
 {
-    struct record *r = record_at(site);
+    struct site_record *r = record_at(site);
     count_add(&r->freed.blocks, 1);
-    if (!exact || unlikely(r == &dropped)) count_add(&r->freed.n, n);
+    if (!site_exact || unlikely(r == &dropped)) count_add(&r->freed.n, n);
 }
 
 /* A difference of counters that others change meanwhile: never negative. */
@@ -256,13 +246,13 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static struct site_count live_of(struct record *r)
+static struct site_count live_of(struct site_record *r)
 {
     struct site_count c;
     uint64_t freed_blocks = RELAXED(load, &r->freed.blocks), freed_n = RELAXED(load, &r->freed.n);
     atomic_thread_fence(memory_order_acquire);
     c.blocks = minus(RELAXED(load, &r->allocated.blocks), freed_blocks);
-    if (exact && r != &dropped)
+    if (site_exact && r != &dropped)
         c.n = c.blocks * (RELAXED(load, &r->given) / 8);
     else
         c.n = minus(RELAXED(load, &r->allocated.n), freed_n);
@@ -273,15 +263,15 @@ static uint64_t since_fork(_Atomic uint64_t *base, _Atomic uint64_t *count)
 {
     uint64_t from = RELAXED(load, base);
     atomic_thread_fence(memory_order_acquire);
-    if (from >> COUNT_BITS != RELAXED(load, &generation)) return 0;
+    if (from >> COUNT_BITS != RELAXED(load, &site_generation)) return 0;
     return (RELAXED(load, count) - from) & COUNT_MASK;
 }
 
-static struct site_count allocated_of(struct record *r)
+static struct site_count allocated_of(struct site_record *r)
 {
     struct site_count c;
     c.blocks = since_fork(&r->base_blocks, &r->allocated.blocks);
-    if (exact && r != &dropped)
+    if (site_exact && r != &dropped)
         c.n = c.blocks * (RELAXED(load, &r->given) / 8);
     else
         c.n = since_fork(&r->base_n, &r->allocated.n);
@@ -290,11 +280,11 @@ static struct site_count allocated_of(struct record *r)
 
 /* The peak */
 
-static struct counts *peak_of(int which, uint32_t site, bool make)
+static struct site_counts *peak_of(int which, uint32_t site, bool make)
 {
     if (site == SITE_DROPPED) return &peak_dropped[which];
     _Atomic(void *) *at = (_Atomic(void *) *)&peak_chunks[which][site >> CHUNK_SHIFT];
-    struct counts *c = make ? ensure(at, CHUNK * sizeof *c) : atomic_load(at);
+    struct site_counts *c = make ? ensure(at, CHUNK * sizeof *c) : atomic_load(at);
     return c ? &c[site & (CHUNK - 1)] : NULL;
 }
 
@@ -302,7 +292,7 @@ static uint32_t end_of_records(void)
 {
     uint32_t end = RELAXED(load, &next_record);
     /* A child's counter may be older than its records; see 4. */
-    return RELAXED(load, &generation) ? (uint32_t)round_up(end, CHUNK) : end;
+    return RELAXED(load, &site_generation) ? (uint32_t)round_up(end, CHUNK) : end;
 }
 
 static NOINLINE void record_peak(int64_t total)
@@ -312,7 +302,7 @@ static NOINLINE void record_peak(int64_t total)
         int to = atomic_load(&published) == 0;
         uint32_t end = end_of_records();
         for (uint32_t i = 0; i < end; i++) {
-            struct counts *p = peak_of(to, i, true);
+            struct site_counts *p = peak_of(to, i, true);
             if (!p) continue;
             struct site_count live = live_of(record_at(i));
             RELAXED(store, &p->blocks, live.blocks);
@@ -321,10 +311,11 @@ static NOINLINE void record_peak(int64_t total)
         RELAXED(store, &peak_total, (uint64_t)total);
         RELAXED(store, &peak_time, os_realtime());
         atomic_store(&published, to);
-        int64_t rise = total / 10 < end / 2 ? total / 10 : end / 2;
+        int64_t most = site_exact ? (int64_t)end * 8 : end / 2;
+        int64_t rise = total / 10 < most ? total / 10 : most;
         if (rise < total / 100) rise = total / 100;
         RELAXED(store, &next_peak, total + rise);
-        if (exact) RELAXED(store, &quantum, total >> 12 > 512 ? total >> 12 : 512);
+        if (site_exact) RELAXED(store, &site_quantum_now, total >> 12 > 512 ? total >> 12 : 512);
     }
     atomic_store(&recording, false);
 }
@@ -337,7 +328,7 @@ void site_live_changed(int64_t n)
 
 int64_t site_quantum(void)
 {
-    return RELAXED(load, &quantum);
+    return RELAXED(load, &site_quantum_now);
 }
 
 static bool peak_is_now(void)
@@ -361,7 +352,7 @@ void site_each(void (*each)(const struct site_view *, void *), void *user)
     int which = atomic_load(&published);
     bool now = peak_is_now();
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
-        struct record *r = record_at(i);
+        struct site_record *r = record_at(i);
         if (i != SITE_DROPPED && (r == &dropped || RELAXED(load, &r->key) == 0)) continue;
         struct site_view v = {.site = i,
                               .stack = site_stack(i),
@@ -369,7 +360,7 @@ void site_each(void (*each)(const struct site_view *, void *), void *user)
                               .given = site_given(i),
                               .allocated = allocated_of(r),
                               .live = live_of(r)};
-        struct counts *p = now ? NULL : peak_of(which, i, false);
+        struct site_counts *p = now ? NULL : peak_of(which, i, false);
         if (now)
             v.peak = v.live;
         else if (p)
@@ -389,7 +380,7 @@ void site_stats(struct site_stats *to)
                               .dropped = RELAXED(load, &dropped_count),
                               .memory_bytes = RELAXED(load, &memory)};
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
-        struct record *r = record_at(i);
+        struct site_record *r = record_at(i);
         if (i != SITE_DROPPED && r == &dropped) continue;
         to->allocated_blocks += allocated_of(r).blocks;
         to->live_blocks += live_of(r).blocks;
@@ -399,7 +390,7 @@ void site_stats(struct site_stats *to)
 
 void site_fork_child(void)
 {
-    RELAXED(store, &generation, (RELAXED(load, &generation) + 1) & 0xffff);
+    RELAXED(store, &site_generation, (RELAXED(load, &site_generation) + 1) & 0xffff);
     RELAXED(store, &hand_me_down, 0); /* it may have been used already */
     /* The thread that was recording is gone; the next frees record anew. */
     RELAXED(store, &published, -1);

@@ -59,7 +59,7 @@ struct at_hand {
 
 struct stack_cache {
     _Atomic bool busy; /* a signal handler may allocate while its thread is in here */
-    uint32_t epoch;    /* of `nodes` */
+    uint32_t epoch;    /* + 1, of `nodes` */
     uint32_t last;     /* the previous stack */
     struct at_hand nodes[NODES_AT_HAND];
     struct walk_trace trace; /* its steps' `node`: the frame's node */
@@ -73,6 +73,7 @@ static _Atomic uint32_t next_unit = FIRST_NODE;
 static _Atomic size_t limit = DEFAULT_LIMIT;
 static _Atomic uint64_t count_stacks, count_nodes, count_dropped, count_one_frame, count_early;
 static unsigned depth_limit = 64;
+static bool only_here; /* the user wants frame pointers */
 static THREAD_LOCAL bool inside;
 
 static ALWAYS_INLINE void *unit_at(uint32_t number)
@@ -282,7 +283,7 @@ static ALWAYS_INLINE uint32_t step_in_cached(struct stack_cache *c, uint32_t par
     struct at_hand *h = &c->nodes[hash >> 54];
     _Static_assert(NODES_AT_HAND == 1 << (64 - 54), "what the shift leaves");
     if (likely(h->address == address && h->parent == parent)) return h->node;
-    uint32_t node = step_in(parent, address, depth, flags, c->epoch);
+    uint32_t node = step_in(parent, address, depth, flags, c->epoch - 1);
     if (node) *h = (struct at_hand){address, parent, node};
     return node;
 }
@@ -290,12 +291,13 @@ static ALWAYS_INLINE uint32_t step_in_cached(struct stack_cache *c, uint32_t par
 static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, bool *one_frame)
 {
     struct walk_trace *t = &c->trace;
-    unsigned kept, flags = 0;
-    bool more;
-    unsigned n = unwind_again(t, depth_limit, &kept, &more);
+    unsigned flags = 0;
+    enum walk_end end;
+    unsigned kept = walk_again(t, unwind_own_from, unwind_own_bytes, depth_limit, &end);
+    unsigned n = t->count;
     if (unlikely(n == 0)) return take(c->frames, depth_limit + OWN_FRAMES, one_frame);
     if (unlikely(c->epoch != t->generation)) forget_nodes(c, t->generation);
-    if (unlikely(more)) flags = STACK_CUT;
+    if (unlikely(end == WALK_FULL)) flags = STACK_CUT;
     if (unlikely(n == 1)) {
         flags |= STACK_ONE_FRAME;
         atomic_fetch_add_explicit(&count_one_frame, 1, memory_order_relaxed);
@@ -306,14 +308,15 @@ static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, bool *one_frame)
         t->root = flags;
         kept = 0;
     }
-    uint32_t at = kept > 0 ? t->at[kept - 1].node : flags;
+    struct walk_step *step = walk_steps(t);
+    uint32_t at = kept > 0 ? step[kept - 1].node : flags;
     for (unsigned i = kept; i < n; i++) {
-        at = step_in_cached(c, at, t->at[i].pc, i + 1, flags);
+        at = step_in_cached(c, at, step[i].pc, i + 1, flags);
         if (unlikely(!at)) {
             t->count = 0;
             return is_full();
         }
-        t->at[i].node = at;
+        step[i].node = at;
     }
     if (at != c->last) mark_stack(at);
     return c->last = at;
@@ -338,7 +341,8 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
         if (!(c = meta_alloc(sizeof *c))) return stack_capture(one_frame);
         *cache = c;
     }
-    if (atomic_load_explicit(&c->busy, memory_order_relaxed)) return stack_capture(one_frame);
+    if (unlikely(only_here || atomic_load_explicit(&c->busy, memory_order_relaxed)))
+        return stack_capture(one_frame);
     atomic_store_explicit(&c->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     uint32_t id = take_again(c, one_frame);
@@ -349,7 +353,7 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
 
 void stack_cache_forget(struct stack_cache *c)
 {
-    if (c) c->trace.generation = c->epoch = UINT32_MAX; /* no epoch that there is */
+    if (c) c->trace.generation = c->epoch = 0;
 }
 
 bool stack_frame(uint32_t id, struct stack_frame *to)
@@ -425,6 +429,7 @@ void stack_start(const struct sampler_options *options)
     /* In a test that links us in, "our text" would be the whole program. */
     if (own && own != module_get(1)) stack_set_own_text(own->text, own->text_end);
     unwind_start(options);
+    only_here = !unwind_by_walking();
 }
 
 void stack_fork_prepare(void)

@@ -24,47 +24,34 @@
       first word is stored last (release) when it becomes live and first when it is freed; readers
       read it before and after the rest.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "sampler/tracked.h"
 #include "heap/meta.h"
 #include "heap/syscall.h"
+#include "sampler/tracked_entry.h"
 
 #include <sys/sysinfo.h>
 
 #define BATCH 32
-#define CHUNK_SHIFT 14
-#define CHUNK ((uint32_t)1 << CHUNK_SHIFT)
+#define CHUNK_SHIFT TRACKED_CHUNK_SHIFT
+#define CHUNK TRACKED_CHUNK
 #define CHUNKS (TRACKED_MAX >> CHUNK_SHIFT)
 #define SWEEP_STEP 64
 #define SWEEP_STEPS 16 /* visited for one batch, before unused numbers are taken instead */
 
-struct entry {
-    _Atomic uint64_t what;         /* see 1 */
-    _Atomic uint64_t asked_thread; /* asked << 16 | thread */
-    _Atomic uint32_t site;         /* free: the next batch */
-    _Atomic uint32_t n_samples;
-    _Atomic uint32_t time;
-    _Atomic uint32_t next; /* free: the next entry of the batch; live: unused */
-};
-_Static_assert(sizeof(struct entry) == 32, "two entries a cache line; 10 M blocks in 320 MB");
+_Static_assert(sizeof(struct tracked_entry) == 32,
+               "two entries a cache line; 10 M blocks in 320 MB");
 
-static _Atomic(struct entry *) chunks[CHUNKS];
-static _Atomic(struct entry *) spare_chunk; /* mapped by a thread that was second */
-static _Atomic uint64_t free_batches;       /* tag << 32 | first entry of the first batch */
+_Atomic(struct tracked_entry *) tracked_chunks[CHUNKS];
+static _Atomic(struct tracked_entry *) spare_chunk; /* mapped by a thread that was second */
+static _Atomic uint64_t free_batches;               /* tag << 32 | first entry of the first batch */
 static _Atomic uint32_t next_unused = 1;
 static _Atomic uint32_t sweep_at, sweep_end; /* entries that a child has still to look at */
-static _Atomic uint32_t generation = 1;      /* of the fork; never 0, fits in 16 bits */
+_Atomic uint32_t tracked_generation = 1;     /* of the fork; never 0, fits in 16 bits */
 static _Atomic uint32_t limit = CHUNK;
 static _Atomic uint64_t dropped, chunk_count;
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
 
-static struct entry *entry_at(uint32_t number)
-{
-    if (number >= TRACKED_MAX) return NULL;
-    struct entry *chunk =
-        atomic_load_explicit(&chunks[number >> CHUNK_SHIFT], memory_order_acquire);
-    return likely(chunk) ? &chunk[number & (CHUNK - 1)] : NULL;
-}
+#define entry_at tracked_entry_at
 
 static bool is_live(uint64_t what)
 {
@@ -74,9 +61,9 @@ static bool is_live(uint64_t what)
 /* Makes sure that the chunk of this number exists. */
 static bool have_chunk(uint32_t number)
 {
-    _Atomic(struct entry *) *at = &chunks[number >> CHUNK_SHIFT];
+    _Atomic(struct tracked_entry *) *at = &tracked_chunks[number >> CHUNK_SHIFT];
     if (likely(atomic_load_explicit(at, memory_order_acquire))) return true;
-    struct entry *fresh = atomic_exchange(&spare_chunk, NULL), *none = NULL;
+    struct tracked_entry *fresh = atomic_exchange(&spare_chunk, NULL), *none = NULL;
     if (!fresh) {
         fresh = meta_alloc(CHUNK * sizeof *fresh);
         if (!fresh) return false;
@@ -96,7 +83,7 @@ void tracked_start(size_t bytes)
         if (raw_syscall(SYS_sysinfo, &info) != 0) info.totalram = GIB, info.mem_unit = 1;
         bytes = (size_t)info.totalram * info.mem_unit / 4;
     }
-    size_t entries = bytes / sizeof(struct entry);
+    size_t entries = bytes / sizeof(struct tracked_entry);
     if (entries < 2 * BATCH) entries = 2 * BATCH;
     if (entries > TRACKED_MAX) entries = TRACKED_MAX;
     RELAXED(store, &limit, (uint32_t)entries);
@@ -104,7 +91,7 @@ void tracked_start(size_t bytes)
 
 static void push_batch(uint32_t first)
 {
-    struct entry *e = entry_at(first);
+    struct tracked_entry *e = entry_at(first);
     uint64_t head = atomic_load_explicit(&free_batches, memory_order_relaxed), with;
     do {
         RELAXED(store, &e->site, (uint32_t)head);
@@ -131,7 +118,7 @@ static uint32_t pop_batch(void)
 static void take_range(struct tracked_cache *cache, uint32_t from, uint32_t to, uint32_t now)
 {
     for (uint32_t i = to; i > from; i--) {
-        struct entry *e = entry_at(i - 1);
+        struct tracked_entry *e = entry_at(i - 1);
         if (!e) continue;
         uint64_t what = RELAXED(load, &e->what);
         if (is_live(what) || what == now) continue;
@@ -200,15 +187,7 @@ static void check_generation(struct tracked_cache *cache, uint32_t now)
     cache->count = 0; /* free or not: the sweep finds out */
 }
 
-static void store_fields(struct entry *e, const struct tracked_view *v)
-{
-    RELAXED(store, &e->asked_thread, (uint64_t)v->asked << 16 | v->thread);
-    RELAXED(store, &e->site, v->site);
-    RELAXED(store, &e->n_samples, v->n_samples);
-    RELAXED(store, &e->time, v->time);
-}
-
-static void load_fields(struct entry *e, uint64_t what, struct tracked_view *v)
+static void load_fields(struct tracked_entry *e, uint64_t what, struct tracked_view *v)
 {
     uint64_t asked_thread = RELAXED(load, &e->asked_thread);
     v->block = (void *)(what >> 16);
@@ -235,7 +214,7 @@ static COLD uint32_t add_without_cache(const struct tracked_view *v)
 uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
 {
     if (unlikely(!cache)) return add_without_cache(v);
-    uint32_t now = RELAXED(load, &generation);
+    uint32_t now = RELAXED(load, &tracked_generation);
     check_generation(cache, now);
     if (unlikely(cache->count == 0)) {
         fill(cache, now);
@@ -245,22 +224,20 @@ uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *v)
         }
     }
     uint32_t number = cache->entry[--cache->count];
-    struct entry *e = entry_at(number);
-    store_fields(e, v);
-    atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)v->block << 16 | v->flags,
-                          memory_order_release);
+    struct tracked_entry *e = entry_at(number);
+    tracked_store(e, v);
     return number;
 }
 
 bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *block,
                     struct tracked_view *was)
 {
-    struct entry *e = entry_at(number);
+    struct tracked_entry *e = entry_at(number);
     if (unlikely(!e)) return false;
     uint64_t what = RELAXED(load, &e->what);
     if (unlikely(what >> 16 != (uintptr_t)block || !block)) return false;
     load_fields(e, what, was);
-    uint32_t now = RELAXED(load, &generation);
+    uint32_t now = RELAXED(load, &tracked_generation);
     atomic_store_explicit(&e->what, now, memory_order_release);
     if (likely(cache)) {
         check_generation(cache, now);
@@ -274,7 +251,7 @@ bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *bl
 
 bool tracked_get(uint32_t number, struct tracked_view *v)
 {
-    struct entry *e = number ? entry_at(number) : NULL;
+    struct tracked_entry *e = number ? entry_at(number) : NULL;
     if (!e) return false;
     uint64_t what = atomic_load_explicit(&e->what, memory_order_acquire);
     if (!is_live(what)) return false;
@@ -285,10 +262,8 @@ bool tracked_get(uint32_t number, struct tracked_view *v)
 
 void tracked_change(uint32_t number, const struct tracked_view *v)
 {
-    struct entry *e = entry_at(number);
-    store_fields(e, v);
-    atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)v->block << 16 | v->flags,
-                          memory_order_release);
+    struct tracked_entry *e = entry_at(number);
+    tracked_store(e, v);
 }
 
 /* One past the highest number that may be live.  In a child `next_unused` may be older than entries
@@ -296,7 +271,7 @@ void tracked_change(uint32_t number, const struct tracked_view *v)
 static uint32_t end_of_use(void)
 {
     uint32_t end = RELAXED(load, &next_unused);
-    if (RELAXED(load, &generation) > 1) end = (uint32_t)round_up(end, CHUNK);
+    if (RELAXED(load, &tracked_generation) > 1) end = (uint32_t)round_up(end, CHUNK);
     return end;
 }
 
@@ -313,13 +288,13 @@ void tracked_stats(struct tracked_stats *to)
     to->dropped = RELAXED(load, &dropped);
     to->limit = RELAXED(load, &limit);
     to->used = RELAXED(load, &next_unused) - 1;
-    to->memory_bytes = RELAXED(load, &chunk_count) * CHUNK * sizeof(struct entry);
+    to->memory_bytes = RELAXED(load, &chunk_count) * CHUNK * sizeof(struct tracked_entry);
 }
 
 void tracked_fork_child(void)
 {
-    uint32_t now = (RELAXED(load, &generation) + 1) & 0xffff;
-    RELAXED(store, &generation, now ? now : 1);
+    uint32_t now = (RELAXED(load, &tracked_generation) + 1) & 0xffff;
+    RELAXED(store, &tracked_generation, now ? now : 1);
     RELAXED(store, &free_batches, 0);
     RELAXED(store, &spare_chunk, NULL); /* it may be in the directory already */
     RELAXED(store, &sweep_at, 0);

@@ -167,18 +167,9 @@ NOINLINE unsigned unwind_here(uintptr_t *frames, unsigned max)
     return more ? more : n;
 }
 
-NOINLINE unsigned unwind_again(struct walk_trace *trace, unsigned max, unsigned *kept, bool *more)
+bool unwind_by_walking(void)
 {
-    struct walk_state here = {0};
-    enum walk_end end;
-    WALK_HERE(&here);
-    if (unlikely(mode == SAMPLER_FRAME_POINTERS)) {
-        trace->count = 0;
-        return 0;
-    }
-    *kept = walk_again(&here, unwind_own_from, unwind_own_bytes, max, trace, &end);
-    *more = end == WALK_FULL;
-    return trace->count;
+    return mode != SAMPLER_FRAME_POINTERS;
 }
 
 void unwind_fork_prepare(void)

@@ -14,10 +14,8 @@ void unwind_start(const struct sampler_options *options);
    many.  See stack_capture for the conditions. */
 unsigned unwind_here(uintptr_t *frames, unsigned max) NOINLINE;
 
-/* Takes the stack without our own frames into the trace, which belongs to the calling thread, as
-   walk_again: returns its frames, tells how many were `kept` and whether there are more than `max`.
-   0: unwind_here must do it. */
-unsigned unwind_again(struct walk_trace *trace, unsigned max, unsigned *kept, bool *more) NOINLINE;
+/* May a stack be taken by walk_again? */
+bool unwind_by_walking(void);
 
 /* What counts as our own code: set from start-up, before there are threads. */
 extern uintptr_t unwind_own_from, unwind_own_bytes;

@@ -298,21 +298,21 @@ static NOINLINE bool leave_own(struct walk_trace *t, struct walk_state *s, uintp
 static ALWAYS_INLINE bool take_way(const struct walk_own *w, struct walk_state *s, uintptr_t own,
                                    uintptr_t bytes)
 {
+    uintptr_t sp = s->sp;
     if (w->start != s->pc) return false;
     for (uint32_t i = 0; i < w->count; i++)
-        if (code_at(s->sp + (uintptr_t)(intptr_t)w->at[i]) != w->pc[i]) return false;
-    uintptr_t pc = code_at(s->sp + (uintptr_t)(intptr_t)w->exit_at);
+        if (code_at(sp + (uintptr_t)(intptr_t)w->at[i]) != w->pc[i]) return false;
+    uintptr_t pc = code_at(sp + (uintptr_t)(intptr_t)w->exit_at);
     if (pc - 1 - own < bytes || pc < LOWEST_CODE) return false;
     s->pc = pc;
-    if (w->fp_at >= 0) s->fp = word_at(s->sp + (uintptr_t)w->fp_at);
-    s->sp += (uintptr_t)w->delta;
+    if (w->fp_at >= 0) s->fp = word_at(sp + (uintptr_t)w->fp_at);
+    s->sp = sp + (uintptr_t)w->delta;
     return true;
 }
 
-static ALWAYS_INLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
-                                     uintptr_t bytes, uint32_t now)
+static NOINLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
+                                uintptr_t bytes, uint32_t now)
 {
-    if (likely(take_way(&t->own[t->own_last], s, own, bytes))) return true;
     for (uint32_t i = 0; i < WALK_OWN_PATHS; i++)
         if (take_way(&t->own[i], s, own, bytes)) {
             t->own_last = i;
@@ -324,8 +324,11 @@ static ALWAYS_INLINE bool out_of_own(struct walk_trace *t, struct walk_state *s,
 static COLD void forget(struct walk_trace *t, uint32_t now)
 {
     t->count = 0;
-    t->generation = now;
+    t->generation = now + 1;
     __builtin_memset(t->quick, 0, sizeof t->quick);
+    t->steps[0].pc_at = &no_word;
+    t->steps[0].same = 1;
+    t->steps[0].sp = UINTPTR_MAX;
 }
 
 static ALWAYS_INLINE struct walk_quick *quick_of(struct walk_trace *t, uintptr_t pc)
@@ -346,122 +349,154 @@ static void keep_rule(struct walk_quick *to, uintptr_t pc, const struct cfi_rule
 /* The frames outwards of `from` that are as they were: returns the outermost such. */
 static ALWAYS_INLINE struct walk_step *verify(struct walk_trace *t, struct walk_step *from)
 {
-    while (from > t->at) {
+    for (;; from--) {
         const struct walk_step *caller = from - 1;
-        if (code_at((uintptr_t)caller->pc_at) != caller->pc) break;
-        if (caller->check_fp && *caller->fp_at != caller->fp) break;
-        from--;
+        if (likely(code_at((uintptr_t)caller->pc_at) == caller->same)) continue;
+        if (caller == t->steps || !caller->check_fp) return from;
+        if (code_at((uintptr_t)caller->pc_at) != caller->pc || *caller->fp_at != caller->fp)
+            return from;
     }
-    return from;
+}
+
+static ALWAYS_INLINE void say_same(struct walk_step *of)
+{
+    of->check_fp = of->needs_fp && of->fp_at;
+    of->same = of->check_fp ? 0 : of->pc;
 }
 
 /* Puts the new steps on top of the `kept` outermost ones of before. */
-static ALWAYS_INLINE void put(struct walk_trace *t, unsigned kept, unsigned fresh)
+static ALWAYS_INLINE void put(struct walk_trace *t, unsigned kept, const struct walk_step *end)
 {
-    bool needs = kept > 0 && t->at[kept - 1].needs_fp && !t->at[kept - 1].fp_at;
-    struct walk_step *to = &t->at[kept];
-    for (unsigned i = fresh; i-- > 0; to++) {
-        *to = t->fresh[i];
+    struct walk_step *to = walk_steps(t) + kept;
+    bool needs = kept > 0 && to[-1].needs_fp && !to[-1].fp_at;
+    while (end > t->fresh) {
+        *to = *--end;
         to->needs_fp = to->uses_fp || needs;
-        to->check_fp = to->needs_fp && to->fp_at;
         needs = to->needs_fp && !to->fp_at;
+        say_same(to++);
     }
-    t->count = kept + fresh;
+    t->count = (uint32_t)(to - walk_steps(t));
 }
 
-unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
-                    struct walk_trace *t, enum walk_end *end)
+/* One step whose rule is not at hand.  `pc` is the code whose rule it takes; says in `f` whether that
+   starts from fp. */
+static NOINLINE enum stepped slow_step(struct walk_trace *t, struct walk_step *f,
+                                       struct walk_state *s, bool exact, uintptr_t *page,
+                                       struct read_from *at)
 {
-    struct walk_state s = *from;
+    struct cfi_rule rule = unpack(rule_of(s->pc - 1, t->generation - 1));
+    keep_rule(quick_of(t, s->pc), s->pc, &rule);
+    if (rule.kind == CFI_OUTERMOST || (rule.kind == CFI_PLAIN && !rule.cfa_fp && !rule.cfa_load))
+        f->uses_fp = false;
+    enum stepped how = step(s, &rule, exact, page, at);
+    if (!at->pc) at->pc = &no_word;
+    return how;
+}
+
+NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t bytes, unsigned max,
+                             enum walk_end *end)
+{
+    struct walk_state here = {0};
+    WALK_HERE(&here);
     uint32_t now = generation_now();
-    unsigned fresh = 0;
-    uintptr_t page = 0;
-    bool exact = false;
-    struct read_from at = {&no_word, NULL};
-    *end = WALK_STUCK;
-    if (unlikely(t->generation != now)) forget(t, now);
-    s.pc++;
-    if (unlikely(!out_of_own(t, &s, own, bytes, now))) {
-        t->count = 0;
-        return 0;
+    if (unlikely(t->generation != now + 1)) forget(t, now);
+    here.pc++;
+    if (!likely(take_way(&t->own[t->own_last], &here, own, bytes))) {
+        struct walk_state found = here;
+        if (unlikely(!out_of_own(t, &found, own, bytes, now))) {
+            t->count = 0;
+            *end = WALK_STUCK;
+            return 0;
+        }
+        here = found;
     }
-    for (int k = (int)t->count - 1;;) {
-        while (k >= 0 && t->at[k].sp < s.sp) k--;
-        struct walk_step *join = &t->at[k < 0 ? 0 : k];
-        if (k >= 0 && join->sp == s.sp && join->pc == s.pc &&
-            (!join->needs_fp || join->fp == s.fp)) {
+    uintptr_t pc = here.pc, sp = here.sp, fp = here.fp, page = 0;
+    const uintptr_t *pc_at = &no_word, *fp_at = NULL; /* where these were read */
+    struct walk_step *const first = walk_steps(t), *const none = t->fresh;
+    struct walk_step *join = first + t->count - 1, *f = none;
+    struct walk_step *const full = none + max;
+    bool exact = false;
+    enum stepped how;
+
+    for (;;) {
+        while (join->sp < sp) join--;
+        if (join->sp == sp && join->pc == pc && (!join->needs_fp || join->fp == fp)) {
             struct walk_step *same = verify(t, join);
-            unsigned all = fresh + (unsigned)k + 1;
-            if (likely(same == t->at && (t->complete ? all <= max : all == max))) {
-                join->pc_at = at.pc;
-                join->fp_at = at.fp;
-                join->check_fp = join->needs_fp && at.fp;
-                if (fresh > 0)
-                    put(t, (unsigned)k + 1, fresh);
-                else
-                    t->count = (uint32_t)k + 1;
+            size_t all = (size_t)(f - none) + (size_t)(join - first) + 1;
+            if (likely(same == first && (t->complete ? all <= max : all == max))) {
+                join->pc_at = pc_at;
+                join->fp_at = fp_at;
+                say_same(join);
+                unsigned kept = (unsigned)(join - first) + 1;
+                put(t, kept, f);
                 *end = t->complete ? WALK_COMPLETE : WALK_FULL;
-                return (unsigned)k + 1;
+                return kept;
             }
             /* Good so far, but what follows is new, or too much. The fp of steps that did not need
                it may be old. */
-            for (; join > same && fresh < max; join--) {
-                struct walk_step *f = &t->fresh[fresh++];
+            for (; join > same && f < full; join--, f++) {
                 *f = *join;
-                f->fp = s.fp;
-                f->pc_at = at.pc;
-                f->fp_at = at.fp;
-                f->node = 0;
-                at = (struct read_from){join[-1].pc_at, join[-1].fp_at};
-                s.pc = join[-1].pc, s.sp = join[-1].sp;
-                if (at.fp) s.fp = *at.fp;
+                f->fp = fp;
+                f->pc_at = pc_at;
+                f->fp_at = fp_at;
+                pc_at = join[-1].pc_at;
+                fp_at = join[-1].fp_at;
+                pc = join[-1].pc;
+                sp = join[-1].sp;
+                if (fp_at) fp = *fp_at;
             }
-            k = (int)(join - t->at) - 1;
+            join--;
         }
-        if (fresh == max) {
+        if (unlikely(f == full)) {
             *end = WALK_FULL;
             break;
         }
-        struct walk_step *f = &t->fresh[fresh++];
-        struct walk_quick *q = quick_of(t, s.pc);
-        *f = (struct walk_step){s.pc, s.sp, s.fp, at.pc, at.fp, 0, true, false, false};
-        if (likely(q->pc == s.pc && !exact)) {
-            f->uses_fp = q->cfa & 1;
-            uintptr_t cfa = (f->uses_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)(q->cfa & ~1);
-            if (unlikely(cfa <= s.sp || cfa % 8 != 0)) {
-                *end = WALK_COMPLETE;
-                break;
-            }
-            at.pc = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
-            at.fp = NULL;
+        f->pc = pc;
+        f->sp = sp;
+        f->fp = fp;
+        f->pc_at = pc_at;
+        f->fp_at = fp_at;
+        const struct walk_quick *q = quick_of(t, pc);
+        if (likely(q->pc == pc && !exact)) {
+            int32_t offset = q->cfa;
+            f->uses_fp = offset & 1;
+            uintptr_t cfa = (offset & 1 ? fp - 1 : sp) + (uintptr_t)(intptr_t)offset;
+            f++;
+            if (unlikely(cfa <= sp || cfa % 8 != 0)) goto complete;
+            pc_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
+            fp_at = NULL;
             if (q->fp) {
-                at.fp = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
-                s.fp = *at.fp;
+                fp_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
+                fp = *fp_at;
             }
-            s.pc = code_at((uintptr_t)at.pc);
-            s.sp = cfa;
-            if (likely(s.pc >= LOWEST_CODE)) continue;
-            *end = WALK_COMPLETE;
-            break;
+            pc = code_at((uintptr_t)pc_at);
+            sp = cfa;
+            if (likely(pc >= LOWEST_CODE)) continue;
+            goto complete;
         }
-        struct cfi_rule rule = unpack(rule_of(s.pc - 1, now));
-        keep_rule(q, s.pc, &rule);
-        if (rule.kind == CFI_OUTERMOST ||
-            (rule.kind == CFI_PLAIN && !rule.cfa_fp && !rule.cfa_load))
-            f->uses_fp = false;
-        enum stepped how = step(&s, &rule, exact, &page, &at);
-        if (how >= STEP_END) {
-            *end = ends[how];
-            break;
+        {
+            struct walk_state s = {.pc = pc, .sp = sp, .fp = fp, .lr = here.lr};
+            struct read_from at;
+            uintptr_t readable = page;
+            f->uses_fp = true;
+            how = slow_step(t, f++, &s, exact, &readable, &at);
+            here.lr = s.lr;
+            page = readable;
+            pc = s.pc, sp = s.sp, fp = s.fp, pc_at = at.pc, fp_at = at.fp;
         }
-        if (!at.pc) at.pc = &no_word;
+        if (how == STEP_END) goto complete;
+        if (unlikely(how == STEP_STUCK)) {
+            t->count = 0;
+            *end = WALK_STUCK;
+            return 0;
+        }
         exact = how == STEP_EXACT;
     }
-    if (unlikely(*end == WALK_STUCK)) {
-        t->count = 0;
-        return 0;
+    if (false) {
+    complete:
+        *end = WALK_COMPLETE;
     }
     t->complete = *end == WALK_COMPLETE;
-    put(t, 0, fresh);
+    put(t, 0, f);
     return 0;
 }

@@ -28,17 +28,20 @@ struct walk_state {
 #define WALK_OWN_PATHS 8   /* ways through our own code that a thread remembers */
 #define WALK_OWN_FRAMES 12 /* frames of one such way */
 
-/* One frame of a remembered walk: its registers, and the words they were read from, which are in
+/* One frame of a remembered walk, a cache line: its registers, and the words they were read from, which are in
    the frame that it called. */
 struct walk_step {
     uintptr_t pc, sp, fp;
     const uintptr_t *pc_at; /* holds pc as long as this frame is as it was */
+    uintptr_t same;         /* pc; 0 where that comparison does not suffice */
     const uintptr_t *fp_at; /* NULL: the frame that it called did not save fp */
-    uint32_t node;          /* the user's: 0 in new steps */
+    uint32_t node;          /* the user's; of new steps unspecified */
     bool uses_fp;           /* its own rule starts from fp */
     bool needs_fp;          /* where the frames further out lie depends on its fp */
     bool check_fp;          /* so *fp_at must be compared, too */
+    uint64_t unused;
 };
+_Static_assert(sizeof(struct walk_step) == 64, "a power of two, for pointers to be subtracted fast");
 
 /* An unwinding rule that starts from sp or fp and loads its words from the frame. */
 struct walk_quick {
@@ -62,13 +65,15 @@ struct walk_own {
    be looked up again: where a walk arrives at a state (pc, sp, fp) of the previous one, all further
    frames depend only on the words that were read then, so it is enough to compare these. */
 struct walk_trace {
-    uint32_t count, generation;
-    uint32_t root; /* the user's: what the nodes of the steps begin with */
+    uint32_t count;
+    uint32_t generation; /* module_epoch() + 1 of all that is in here */
+    uint32_t root;       /* the user's: what the nodes of the steps begin with */
     uint32_t own_last;
-    bool complete; /* at[0] is the outermost frame of the stack */
+    bool complete; /* the outermost step is the outermost frame of the stack */
     struct walk_own own[WALK_OWN_PATHS];
     struct walk_quick quick[WALK_QUICK];
-    struct walk_step at[WALK_TRACE], fresh[WALK_TRACE];
+    struct walk_step steps[WALK_TRACE + 1]; /* steps[0] is further out than any and equals none */
+    struct walk_step fresh[WALK_TRACE];
 };
 
 enum walk_end {
@@ -77,17 +82,23 @@ enum walk_end {
     WALK_STUCK     /* a frame whose rule needs more registers than the walker follows */
 };
 
+/* The steps of the previous walk, `count` of them, outermost first. */
+static inline struct walk_step *walk_steps(struct walk_trace *t)
+{
+    return t->steps + 1;
+}
+
 /* Walks from `from` outwards and stores the return addresses met, `from->pc` itself not among them;
    where a signal interrupted a function, its address plus one.  Returns how many. */
 unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
                     enum walk_end *end);
 
-/* The same into a trace, which belongs to the calling thread and starts zeroed: afterwards
-   at[count - 1] is the innermost frame, at most `max` (up to WALK_TRACE) of them.  The frames
-   innermost on the stack whose code is in the `bytes` from `own` on are left out.  Returns how many
-   of the steps, from at[0] on, are those of before.  With WALK_STUCK the trace is empty. */
-unsigned walk_again(const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
-                    struct walk_trace *trace, enum walk_end *end);
+/* The same from the caller on into a trace, which belongs to the calling thread and starts zeroed:
+   afterwards the last step is the innermost frame, at most `max` (up to WALK_TRACE) of them.  The
+   frames innermost on the stack whose code is in the `bytes` from `own` on are left out.  Returns
+   how many of the steps, outermost first, are those of before.  With WALK_STUCK the trace is empty. */
+unsigned walk_again(struct walk_trace *trace, uintptr_t own, uintptr_t bytes, unsigned max,
+                    enum walk_end *end) NOINLINE;
 
 /* Leaves our own code: steps outwards until pc is outside of the `bytes` from `own` on.  False if a
    frame has no plain rule. */

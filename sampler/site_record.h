@@ -1,0 +1,60 @@
+/* site_record.h: what site.c and its inline parts share.  See site.c.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_SITE_RECORD_H
+#define GLEANER_SITE_RECORD_H
+
+#include "sampler/count.h"
+#include "sampler/site.h"
+
+#define SITE_CHUNK_SHIFT 12
+#define SITE_CHUNK ((uint32_t)1 << SITE_CHUNK_SHIFT)
+#define SITE_CHUNKS 256
+#define SITE_COUNT_BITS 48
+
+struct site_counts {
+    _Atomic uint64_t blocks, n;
+};
+
+struct site_record {
+    _Atomic uint64_t key;   /* stack << 32 | source + 1; 0: not claimed */
+    _Atomic uint64_t given; /* bytes; 0 until the claimer has filled it */
+    struct site_counts allocated, freed;
+    _Atomic uint64_t base_blocks, base_n; /* generation << 48 | count; see 4 */
+};
+
+extern _Atomic(struct site_record *) site_chunks[SITE_CHUNKS];
+extern _Atomic uint64_t site_generation; /* of the fork, modulo 2^16 */
+extern _Atomic int64_t site_quantum_now;
+extern bool site_exact;
+
+/* NULL for the dropped site. */
+static ALWAYS_INLINE struct site_record *site_record_at(uint32_t site)
+{
+    if (unlikely(site == SITE_DROPPED || site >= SITE_CHUNK * SITE_CHUNKS)) return NULL;
+    struct site_record *c =
+        atomic_load_explicit(&site_chunks[site >> SITE_CHUNK_SHIFT], memory_order_acquire);
+    return likely(c) ? &c[site & (SITE_CHUNK - 1)] : NULL;
+}
+
+/* As site_allocated and site_freed, inline where every word is sampled. */
+static ALWAYS_INLINE void site_allocated_quick(uint32_t site, size_t given, uint64_t n)
+{
+    struct site_record *r = site_record_at(site);
+    if (likely(site_exact && r) &&
+        likely(atomic_load_explicit(&r->base_n, memory_order_relaxed) >> SITE_COUNT_BITS ==
+               atomic_load_explicit(&site_generation, memory_order_relaxed)))
+        count_add(&r->allocated.blocks, 1);
+    else
+        site_allocated(site, given, n);
+}
+
+static ALWAYS_INLINE void site_freed_quick(uint32_t site, size_t given, uint64_t n)
+{
+    struct site_record *r = site_record_at(site);
+    if (likely(site_exact && r))
+        count_add(&r->freed.blocks, 1);
+    else
+        site_freed(site, given, n);
+}
+
+#endif
