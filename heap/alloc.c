@@ -53,7 +53,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     if (unlikely(b->class == 0)) bin_open(b, class);
     /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
     for (unsigned tries = 0; b->n == 0; tries++)
-        if (!bin_refill(h, b) && (tries > 0 || !heap_trim())) goto none;
+        if (!bin_refill(h, b) && (tries > 0 || !heap_save_memory())) goto none;
     unsigned n = 0;
     if (--b->left < 0) n = sample_points(h, b);
     void *block = b->slot[--b->n];
@@ -88,7 +88,7 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     size_t given;
     void *block = large_alloc(size, alignment, zero, &given);
     if (!block) {
-        if (!heap_trim()) goto none;
+        if (!heap_save_memory()) goto none;
         block = large_alloc(size, alignment, zero, &given);
         if (!block) goto none;
     }

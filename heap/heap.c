@@ -52,6 +52,13 @@ bool heap_trim(void)
     return pools || large;
 }
 
+bool heap_save_memory(void)
+{
+    large_save_addresses();
+    bool any = heap_trim();
+    return pool_unmap_free() || any;
+}
+
 void heap_fork_prepare(void) { large_fork_prepare(); }
 void heap_fork_parent(void) { large_fork_parent(); }
 

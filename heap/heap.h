@@ -60,6 +60,10 @@ void heap_before_thread(void);
 /* Gives unused memory back to the system at once; true if any was. */
 bool heap_trim(void);
 
+/* The system refused memory, or the program a thread: as heap_trim, and gives addresses back, too, which count under
+   RLIMIT_AS and strict overcommit. */
+bool heap_save_memory(void);
+
 struct heap_class_stats {
     size_t size;            /* of a slot, bytes; 0 for the large class */
     uint64_t allocated;     /* blocks ever */

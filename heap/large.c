@@ -273,6 +273,8 @@ void large_stats(struct large_stats *to)
     to->cached_bytes = unused + large_cache_bytes();
 }
 
+void large_save_addresses(void) { je_save_addresses(); }
+
 bool large_trim(void)
 {
     bool any = large_cache_flush(true, give_back);

@@ -49,6 +49,9 @@ void large_stats(struct large_stats *to);
 /* Gives free pages back at once; true if there were any. */
 bool large_trim(void);
 
+/* A mapping was refused: what is given back from now on gives its addresses back, too. */
+void large_save_addresses(void);
+
 /* Called now and then from slow paths: gives back what has been unused for `decay_ns`.  `now` is
    os_now_coarse(). */
 void large_decay(uint64_t now, uint64_t decay_ns);

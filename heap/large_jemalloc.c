@@ -46,6 +46,7 @@ static struct arena {
     _Atomic bool overgrown; /* it took fresh pages while too many lay unused */
 } arenas[JE_ARENAS];
 
+static atomic_bool addresses_are_scarce; /* a mapping was refused */
 static _Atomic int start_state; /* 0 not started, 1 somebody starts, 2 ready, 3 does not work */
 
 static struct arena *of(je_hooks *h)
@@ -78,6 +79,7 @@ static uint64_t worth_keeping(uint64_t used)
 static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,
                         unsigned number)
 {
+    if (unlikely(!large_region_restore((char *)at + offset, length))) return true;
     atomic_fetch_add_explicit(&of(h)->committed, (int64_t)length, memory_order_relaxed);
     if (length >= LARGE_HUGE_MIN) os_prefer_huge((char *)at + offset, length);
     uint64_t used, unused; /* `length` is in `unused` until the block is counted */
@@ -90,7 +92,9 @@ static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size
 static bool hook_decommit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,
                           unsigned number)
 {
-    os_discard((char *)at + offset, length);
+    if (unlikely(atomic_load_explicit(&addresses_are_scarce, memory_order_relaxed)))
+        large_region_unmap((char *)at + offset, length);
+    else os_discard((char *)at + offset, length);
     atomic_fetch_sub_explicit(&of(h)->committed, (int64_t)length, memory_order_relaxed);
     return false;
 }
@@ -221,6 +225,8 @@ size_t je_resize(void *block, size_t old, size_t bytes, unsigned arena)
     if (n > old) note_low(&arenas[arena]);
     return n;
 }
+
+void je_save_addresses(void) { atomic_store(&addresses_are_scarce, true); }
 
 bool je_trim(void)
 {

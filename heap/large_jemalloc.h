@@ -21,6 +21,9 @@ size_t je_resize(void *block, size_t old, size_t bytes, unsigned arena);
 /* Gives all unused memory back; true if there was any. */
 bool je_trim(void);
 
+/* From now on what is given back is unmapped, not only discarded. */
+void je_save_addresses(void);
+
 /* Gives back what was not needed for `decay_ns`; what exceeds a quarter of the live bytes (64 MiB
    at least) much sooner. */
 void je_decay(uint64_t now, uint64_t decay_ns);

@@ -139,6 +139,38 @@ void *large_region_take(struct large_region *g, size_t bytes, size_t alignment)
     return take(g, bytes, alignment, &room);
 }
 
+static bool any_away; /* set before the first is */
+
+void large_region_unmap(void *at, size_t bytes)
+{
+    uint32_t page = large_page_of(at), end = page + (uint32_t)(bytes / OS_PAGE);
+    __atomic_store_n(&any_away, true, __ATOMIC_RELAXED);
+    for (uint32_t i = page; i < end; i++) {
+        _Atomic uint32_t *state = &large_record_of(i)->state;
+        if (atomic_exchange(state, LARGE_AWAY) != LARGE_AWAY) atomic_fetch_sub(&mapped, OS_PAGE);
+    }
+    os_unmap(at, bytes);
+}
+
+bool large_region_restore(void *at, size_t bytes)
+{
+    if (likely(!__atomic_load_n(&any_away, __ATOMIC_RELAXED))) return true;
+    uint32_t page = large_page_of(at), end = page + (uint32_t)(bytes / OS_PAGE);
+    for (uint32_t i = page; i < end;) {
+        uint32_t first = i;
+        while (i < end && atomic_load(&large_record_of(i)->state) == LARGE_AWAY) i++;
+        if (i == first) {
+            i++;
+            continue;
+        }
+        size_t n = (size_t)(i - first) * OS_PAGE;
+        if (map(first, n) != TAKEN) return false;
+        for (uint32_t k = first; k < i; k++) atomic_store(&large_record_of(k)->state, LARGE_NONE);
+        atomic_fetch_add(&mapped, n);
+    }
+    return true;
+}
+
 /* Addresses of a freed block of at least `bytes`, not mapped; LARGE_NO_PAGE if there are none. */
 static uint32_t reuse(size_t bytes, size_t alignment)
 {

@@ -28,6 +28,11 @@ struct large_region {
    lock-free. */
 void *large_region_take(struct large_region *, size_t bytes, size_t alignment);
 
+/* Where addresses are scarce: unmaps memory that jemalloc keeps unused, and maps what of it is away when it is
+   used again (false if refused).  The caller has the range to itself. */
+void large_region_unmap(void *at, size_t bytes);
+bool large_region_restore(void *at, size_t bytes);
+
 /* A block of `bytes` with its record LIVE, or NULL.  Reads as zero. */
 void *large_map_alloc(size_t bytes, size_t alignment);
 

@@ -36,7 +36,8 @@ enum large_state {
     LARGE_LIVE,   /* the program's */
     LARGE_BUSY,   /* the program's, being resized */
     LARGE_CACHED, /* freed; on a stack */
-    LARGE_FREED   /* freed; handed back */
+    LARGE_FREED,  /* freed; handed back */
+    LARGE_AWAY    /* of any page in an extent that jemalloc keeps unused: not mapped */
 };
 #define LARGE_STATE_MASK 0xffu
 #define LARGE_DIRECT 0x100u  /* mapped by large_map, not by jemalloc */

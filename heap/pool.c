@@ -49,6 +49,7 @@ static struct area {
     /* under the growth lock */
     struct table tables[TABLES];
     uint32_t end; /* pools below it were mapped or skipped */
+    uint32_t away; /* the first pool of a piece that pool_unmap_free unmapped, + 1; linked by `next` */
 } areas[2];
 
 /* Holds the number of the thread that grows an area.  Waiting costs a few microseconds; who holds it
@@ -83,6 +84,7 @@ void pool_fork_child(void)
     for (unsigned i = 0; i < 2; i++) {
         atomic_store(&areas[i].dirty, 0);
         atomic_store(&areas[i].clean, 0);
+        areas[i].away = 0;
         atomic_store(&areas[i].n_dirty, 0);
         atomic_store(&areas[i].low_dirty, 0);
     }
@@ -177,10 +179,32 @@ static uint32_t take_fresh(struct area *a)
     }
 }
 
+static uint32_t piece_pools(bool medium) { return 4 * MIB >> (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT); }
+
+/* Maps a piece again that pool_unmap_free has unmapped.  What says that its pools are usable is written after it is
+   mapped, and the opposite before it is unmapped: no fork copies one without the other. */
+static uint32_t take_away(struct area *a, bool medium)
+{
+    while (a->away != 0) {
+        uint32_t first = a->away - 1, end = first + piece_pools(medium);
+        void *at = (void *)pool_base(pool_of_id(first));
+        bool occupied, ok = os_map_at(at, 4 * MIB, &occupied);
+        if (!ok && !occupied) return ID_NONE;
+        a->away = pool_of_id(first)->next;
+        for (uint32_t id = first; id < end; id++) pool_of_id(id)->list = ok ? POOL_UNUSED : POOL_NOWHERE;
+        if (!ok) continue;
+        atomic_fetch_add(&a->mapped, 4 * MIB);
+        for (uint32_t id = end - 1; id > first; id--) pools_push(&a->clean, id);
+        return first;
+    }
+    return ID_NONE;
+}
+
 static uint32_t grow_and_take(struct area *a, bool medium)
 {
     lock_growth();
     uint32_t id = take_fresh(a); /* another thread was faster */
+    if (id == ID_NONE) id = take_away(a, medium);
     size_t piece = atomic_load(&a->mapped) < 64 * MIB ? 4 * MIB : 32 * MIB;
     uint32_t n = (uint32_t)(piece >> (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT));
     while (id == ID_NONE && n > 0) {
@@ -310,6 +334,46 @@ bool pool_purge_all(void)
     return done > 0;
 }
 
+static bool unmap_free(struct area *a, bool medium)
+{
+    uint32_t aside = ID_NONE, each = piece_pools(medium), base = medium ? SMALL_POOLS : 0;
+    bool any = false;
+    purge(a, UINT32_MAX);
+    for (uint32_t id; (id = pools_pop(&a->clean)) != ID_NONE; aside = id) {
+        pool_of_id(id)->list = POOL_ASIDE;
+        pool_of_id(id)->prev = aside;
+    }
+    for (uint32_t first = base; first + each <= base + a->end; first += each) {
+        uint32_t n = 0;
+        while (n < each && pool_of_id(first + n)->list == POOL_ASIDE) n++;
+        if (n < each) continue;
+        for (n = 0; n < each; n++) pool_of_id(first + n)->list = POOL_AWAY;
+        os_unmap((void *)pool_base(pool_of_id(first)), 4 * MIB);
+        atomic_fetch_sub(&a->mapped, 4 * MIB);
+        pool_of_id(first)->next = a->away;
+        a->away = first + 1;
+        any = true;
+    }
+    for (uint32_t id = aside, before; id != ID_NONE; id = before) {
+        struct pool *p = pool_of_id(id);
+        before = p->prev;
+        p->prev = ID_NONE;
+        if (p->list != POOL_ASIDE) continue;
+        p->list = POOL_UNUSED;
+        pools_push(&a->clean, id);
+    }
+    return any;
+}
+
+bool pool_unmap_free(void)
+{
+    bool any = false;
+    lock_growth();
+    for (unsigned i = 0; i < 2; i++) any |= unmap_free(&areas[i], i == 1);
+    unlock_growth();
+    return any;
+}
+
 /* What was not needed during an eighth of the decay time - the fewest free pools there were - was not
    needed at all; a quarter of it goes each time, so the rest dies away exponentially. */
 void pool_decay(uint64_t now, uint64_t decay_ns)
@@ -328,7 +392,7 @@ void pool_reclaim(struct pool *p)
     bool medium = pool_is_medium(p);
     uint64_t fresh = atomic_load(&areas[medium].fresh);
     uint32_t index = pool_id(p) - (medium ? SMALL_POOLS : 0);
-    if (p->list == POOL_NOWHERE) return;
+    if (p->list == POOL_NOWHERE || p->list == POOL_AWAY) return;
     atomic_store(&p->notified, false);
     atomic_store(&p->returned, 0);
     if (index >= fresh >> 32 && index < (uint32_t)fresh) p->list = POOL_UNUSED; /* its turn comes */

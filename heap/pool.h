@@ -55,7 +55,9 @@ enum pool_list {
     POOL_FULL,    /* its owner's list of pools without */
     POOL_ORPHAN,  /* on the stack of its class, waiting for a heap that adopts it */
     POOL_HELD,    /* between two of these, in one thread's hands */
-    POOL_NOWHERE  /* its addresses are somebody else's */
+    POOL_NOWHERE, /* its addresses are somebody else's */
+    POOL_ASIDE,   /* free, off the stacks, while pool_unmap_free looks */
+    POOL_AWAY     /* free, not mapped */
 };
 
 struct thread_heap;
@@ -184,6 +186,10 @@ static inline uint32_t pool_take_entry(struct pool *p, unsigned slot)
     atomic_store_explicit(&entries[slot], 0, memory_order_release);
     return entry;
 }
+
+/* Where addresses are scarce (RLIMIT_AS): unmaps pieces all of whose pools are free, to be mapped again when pools
+   are needed.  Whole pieces, so that mappings stay few.  True if there were any. */
+bool pool_unmap_free(void);
 
 /* Gives the pages of free pools back: all of them, or those not needed for `decay_ns`. True if any. */
 bool pool_purge_all(void);

@@ -24,7 +24,10 @@ bool blocking_part_was_ours(struct undisturbed *since)
 bool blocking_eintr_was_ours(struct undisturbed *since)
 {
     for (int i = 0; i < 20; i++) {
-        if (part_was_ours(since)) return true;
+        if (part_was_ours(since)) {
+            errno = since->error;
+            return true;
+        }
         if (handlers_ran != since->handlers) return false;
         raw_syscall(SYS_sched_yield, 0);
     }

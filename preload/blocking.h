@@ -48,12 +48,13 @@
 struct undisturbed {
     uint32_t tickets;
     uint32_t handlers;
+    int error; /* errno */
 };
 
 static ALWAYS_INLINE struct undisturbed undisturbed(void)
 {
     struct undisturbed u = {atomic_load_explicit(&stop_tickets, memory_order_relaxed),
-                            handlers_ran};
+                            handlers_ran, errno};
     atomic_signal_fence(memory_order_seq_cst);
     return u;
 }
@@ -63,7 +64,8 @@ bool blocking_part_was_ours(struct undisturbed *since);
 bool blocking_eintr_was_ours(struct undisturbed *since);
 
 /* The call returned a part, or EINTR: was it our doing alone?  If so `since` is renewed for the
-   next attempt.  Keeps errno. */
+   next attempt.  The first keeps errno; the second sets it to what it was before the call, which may
+   succeed next, when it is ours. */
 static ALWAYS_INLINE bool part_was_ours(struct undisturbed *since)
 {
     if (likely(atomic_load_explicit(&stop_tickets, memory_order_relaxed) == since->tickets)) {

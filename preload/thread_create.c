@@ -33,6 +33,9 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     }
     heap_before_thread();
     int r = real_pthread_create(thread, attributes, run, argument);
+    /* Its stack may be what a limit has no room for beside memory that we keep. */
+    if (unlikely(r == EAGAIN) && heap_save_memory())
+        r = real_pthread_create(thread, attributes, run, argument);
     signal33_check();
     return r;
 }

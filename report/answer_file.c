@@ -11,8 +11,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum {
+    TURN_MS = 20, /* between two looks whether another dump of the process has ended */
+    TURN_LIMIT_MS = 70000,
+};
 
 static bool refuse(const struct answer_file *answer, const char *what, const char *why)
 {
@@ -20,6 +27,7 @@ static bool refuse(const struct answer_file *answer, const char *what, const cha
     return false;
 }
 
+/* ENOENT, and no line, where another dump has removed the folder between the two steps. */
 static bool open_folder(const struct target *target, struct answer_file *answer)
 {
     bool made = !mkdirat(answer->tmp, answer->folder_name, 0700);
@@ -27,6 +35,7 @@ static bool open_folder(const struct target *target, struct answer_file *answer)
     answer->folder =
         openat(answer->tmp, answer->folder_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
+    if (answer->folder < 0 && errno == ENOENT) return false;
     if (answer->folder < 0 || fstat(answer->folder, &status))
         return refuse(answer, "", errno == ENOTDIR ? "it is no folder" : strerror(errno));
     /* Only what is still root's own is given away: the name may have been taken since mkdirat. */
@@ -39,15 +48,55 @@ static bool open_folder(const struct target *target, struct answer_file *answer)
     return true;
 }
 
+/* What nobody holds locked under that name is what a killed dump left: removes it. */
+static bool remove_abandoned(const struct answer_file *answer)
+{
+    struct stat status;
+    int file = openat(answer->folder, answer->name,
+                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool in_use = file >= 0 && (flock(file, LOCK_EX | LOCK_NB) || fstat(file, &status) || status.st_nlink == 0);
+    bool good = in_use || !unlinkat(answer->folder, answer->name, 0) || errno == ENOENT;
+    if (file >= 0) close(file);
+    return good;
+}
+
+/* The file under a lock, which tells a second dump of the process to wait for its turn.  Between our making it and
+   locking it the other may have taken it for an abandoned one: then it has no name any more. */
 static bool open_file(const struct target *target, struct answer_file *answer)
 {
-    if (unlinkat(answer->folder, answer->name, 0) && errno != ENOENT)
-        return refuse(answer, answer->name, " cannot be replaced");
+    struct stat status;
     answer->file = openat(answer->folder, answer->name,
                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (answer->file < 0) return false;
+    if (flock(answer->file, LOCK_EX | LOCK_NB) || fstat(answer->file, &status) || status.st_nlink != 1) {
+        close(answer->file);
+        answer->file = -1;
+        errno = EEXIST;
+        return false;
+    }
     if (fchmod(answer->file, 0600)) return false; /* whatever the umask took */
     return target->uid == geteuid() || !fchown(answer->file, target->uid, target->gid);
+}
+
+static bool make_in_turn(const struct target *target, struct answer_file *answer)
+{
+    const struct timespec moment = {0, 1000000 * TURN_MS};
+    for (int attempt = 0; attempt < TURN_LIMIT_MS / TURN_MS; attempt++) {
+        if (!open_folder(target, answer)) {
+            if (answer->folder >= 0 || errno != ENOENT) return false;
+            continue;
+        }
+        if (open_file(target, answer)) return true;
+        int error = errno;
+        if (error != EEXIST && error != ENOENT) return refuse(answer, "", strerror(error));
+        if (error == EEXIST && !remove_abandoned(answer))
+            return refuse(answer, answer->name, " cannot be replaced");
+        close(answer->folder);
+        answer->folder = -1;
+        nanosleep(&moment, NULL);
+    }
+    say("another dump of process %d goes on", target->pid);
+    return false;
 }
 
 bool answer_make(const struct target *target, struct answer_file *answer)
@@ -60,17 +109,7 @@ bool answer_make(const struct target *target, struct answer_file *answer)
     snprintf(path, sizeof path, "/proc/%d/root/tmp", target->pid);
     answer->tmp = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (answer->tmp < 0) return refuse(answer, "", strerror(errno));
-    /* Another dump may remove the folder between the two steps: it is then made again. */
-    for (int attempt = 0; attempt < 8; attempt++) {
-        if (!open_folder(target, answer)) break;
-        if (open_file(target, answer)) return true;
-        if (errno != ENOENT) {
-            refuse(answer, "", strerror(errno));
-            break;
-        }
-        close(answer->folder);
-        answer->folder = -1;
-    }
+    if (make_in_turn(target, answer)) return true;
     answer_remove(answer);
     return false;
 }

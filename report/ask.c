@@ -28,6 +28,7 @@ enum {
     OP_REAP = 3,
     ASK_AGAIN_MS = 2000, /* an earlier request's child may be at work, or the gate taken */
     LIMIT_MS = 65000,    /* the child has 60 s */
+    STOPPED_MS = 5000,   /* a tracer lets go sooner */
 };
 
 static uint64_t now_ms(void)
@@ -149,12 +150,19 @@ static bool is_stopped(int pid)
 static bool wait_for_answer(const struct request *request, const struct answer_file *answer)
 {
     int notify = watch(answer);
-    uint64_t begun = now_ms(), asked = begun;
+    uint64_t begun = now_ms(), asked = begun, ran = begun;
+    bool stopped = false;
     enum answer_state state;
     progress_begin("waiting for the process, seconds", LIMIT_MS / 1000);
     while ((state = answer_state(answer)) <= ANSWER_GROWING) {
         uint64_t now = now_ms();
         if (has_ended(request->pidfd) || now - begun > LIMIT_MS) break;
+        if (state != ANSWER_EMPTY || !is_stopped(request->pid)) {
+            ran = now;
+        } else if (now - ran > STOPPED_MS) {
+            stopped = true;
+            break;
+        }
         if (state == ANSWER_EMPTY && now - asked > ASK_AGAIN_MS) {
             asked = now;
             if (!send_request(request, OP_DUMP)) break;
@@ -170,9 +178,10 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
         say("process %d ended before it had answered", request->pid);
     else if (target_state(request->pid) != TARGET_OURS)
         say("process %d has become another program that does not run under Gleaner", request->pid);
+    else if (stopped)
+        say("process %d is stopped, and cannot answer before it goes on (SIGCONT)", request->pid);
     else
-        say("process %d did not answer within %d s%s", request->pid, LIMIT_MS / 1000,
-            is_stopped(request->pid) ? ": it is stopped" : "");
+        say("process %d did not answer within %d s", request->pid, LIMIT_MS / 1000);
     return false;
 }
 
@@ -264,8 +273,8 @@ static bool ask(struct request *request, struct bytes *bytes)
         say("cannot ask process %d: %s", request->pid, strerror(errno));
     else
         good = wait_for_answer(request, &answer) && read_answer(request, &answer, bytes);
-    answer_remove(&answer);
     if (!has_ended(request->pidfd)) reap(request);
+    answer_remove(&answer); /* last: a second dump, which waits for it, finds the child reaped */
     return good;
 }
 

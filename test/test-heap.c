@@ -514,6 +514,39 @@ END_TEST
 
 /* ---- limits ---- */
 
+/* What is free gives its addresses back and takes them again: 40 MiB of each area, with one block of the first
+   third kept, which must stay whole. */
+START_TEST(test_save_memory)
+{
+    static const size_t sizes[] = {1000, 30000, 300000};
+    for (unsigned round = 0; round < 3; round++) {
+        struct heap_stats full, saved;
+        static char *blocks[3][48000];
+        for (unsigned k = 0; k < 3; k++)
+            for (size_t i = 0; i < 40 * MIB / sizes[k]; i++) {
+                ck_assert_ptr_nonnull(blocks[k][i] = heap_malloc(sizes[k]));
+                memset(blocks[k][i], (int)i, sizes[k]);
+            }
+        heap_stats(&full);
+        for (unsigned k = 0; k < 3; k++)
+            for (size_t i = 1; i < 40 * MIB / sizes[k]; i++) {
+                for (size_t b = 0; b < sizes[k]; b += 999) ck_assert_int_eq(blocks[k][i][b], (char)i);
+                heap_free(blocks[k][i]);
+            }
+        ck_assert(heap_save_memory());
+        assert_sound();
+        heap_stats(&saved);
+        ck_assert_uint_le(saved.pool_bytes, full.pool_bytes - 60 * MIB); /* of 80; a piece is 4 MiB */
+        ck_assert_uint_le(saved.large_bytes, full.large_bytes - 30 * MIB);
+        for (unsigned k = 0; k < 3; k++) {
+            for (size_t b = 0; b < sizes[k]; b += 999) ck_assert_int_eq(blocks[k][0][b], 0);
+            heap_free(blocks[k][0]);
+        }
+    }
+    assert_sound();
+}
+END_TEST
+
 START_TEST(test_impossible)
 {
     errno = 0;
@@ -589,6 +622,7 @@ int main(void)
     tcase_add_test(t, test_sampling);
     tcase_add_test(t, test_misuse);
     tcase_add_test(t, test_impossible);
+    tcase_add_test(t, test_save_memory);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -131,6 +131,7 @@ static const struct run runs[] = {
     {"forks, every block sampled", "forks", NULL, "sample:all", NULL, 0, "all came back", NULL},
     {"seccomp filter", "sandbox", NULL, NULL, NULL, 0, "shut in", NULL},
     {"seccomp filter, every block sampled", "sandbox", NULL, "sample:all", NULL, 0, "shut in", NULL},
+    {"phases under a limit", "limit-phases", NULL, NULL, NULL, 0, "had its memory", NULL},
     {"small limit", "small-limit", NULL, NULL, NULL, 0, "limits mean", NULL},
     {"before and after everything", "early", "@libplugin-lib.so", NULL, NULL, 0, "destructor ran",
      NULL},

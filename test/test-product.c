@@ -297,6 +297,59 @@ START_TEST(idle_is_asked)
 }
 END_TEST
 
+/* Dumps that come at once take turns, and each has its profile; what a killed one left is no obstacle. */
+START_TEST(asked_by_many_at_once)
+{
+    enum { MANY = 6 };
+    const char *argv[] = {gleaner(), "run", "-o", in_folder("many.end"), "sleep", "1000", NULL};
+    pid_t pid = start(argv, "sleep"), asker[MANY];
+    while (!is_listed(pid)) usleep(1000);
+    for (int i = 0; i < MANY; i++) {
+        asker[i] = fork();
+        if (asker[i] != 0) continue;
+        char number[16], file[512];
+        snprintf(number, sizeof number, "%d", (int)pid);
+        snprintf(file, sizeof file, "%s.%d", in_folder("many"), i);
+        execlp(gleaner(), gleaner(), "dump", number, "-o", file, NULL);
+        _exit(99);
+    }
+    for (int i = 0, status; i < MANY; i++) {
+        ck_assert_int_eq(waitpid(asker[i], &status, 0), asker[i]);
+        ck_assert_int_eq(status, 0);
+        char file[512];
+        snprintf(file, sizeof file, "%s.%d", in_folder("many"), i);
+        json_t *report = product_report(file);
+        ck_assert_double_eq(product_number(report, "pid", NULL), pid);
+        json_decref(report);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+END_TEST
+
+/* A stopped process cannot answer: one line says so long before the time is up, and the process, when it goes on,
+   can be asked again. */
+START_TEST(stopped_is_said)
+{
+    const char *argv[] = {gleaner(), "run", "-o", in_folder("stopped.end"), "sleep", "1000", NULL};
+    pid_t pid = start(argv, "sleep");
+    while (!is_listed(pid)) usleep(1000);
+    kill(pid, SIGSTOP);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    struct ran ran = dump(pid, in_folder("stopped.pb.gz"));
+    ck_assert_int_ne(ran.status, 0);
+    expect_part(ran.err, "is stopped");
+    ran_free(&ran);
+    kill(pid, SIGCONT);
+    ran = dump(pid, in_folder("stopped.pb.gz"));
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    ran_free(&ran);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+END_TEST
+
 /* A process without Gleaner is not listed, and one line says so. */
 START_TEST(stranger_is_refused)
 {
@@ -353,6 +406,8 @@ int main(void)
     tcase_add_test(t, all_samples_are_all_blocks);
     tcase_add_test(t, daemon_is_asked);
     tcase_add_test(t, idle_is_asked);
+    tcase_add_test(t, asked_by_many_at_once);
+    tcase_add_test(t, stopped_is_said);
     tcase_add_test(t, stranger_is_refused);
     tcase_add_test(t, unloaded_plugins_keep_names);
     suite_add_tcase(suite, t);

@@ -24,12 +24,12 @@
 static const struct timespec wait_ts = {0, MS * 1000000};
 static const struct timeval wait_tv = {0, MS * 1000};
 
-/* The call gave `want` with errno `e` (0: any), after the whole time. */
+/* The call gave `want` with errno `e` (0: as before the call), after the whole time. */
 static void expect(const char *what, long got, long want, int e, int64_t began, int ms)
 {
     int error = errno;
     int64_t passed = now_ns() - began;
-    if (got != want || (e && error != e)) {
+    if (got != want || error != e) {
         FAIL("%s gave %ld, errno %d, after %ld ms", what, got, error, (long)(passed / 1000000));
     }
     if (passed < (int64_t)ms * 1000000) {
