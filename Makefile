@@ -37,11 +37,11 @@ bench: $(BUILD)/build.ninja
 # The library for aarch64, and its arithmetic run under qemu-user.
 cross:
 	@tools/need build cross
-	@tools/run-cross $(BUILD)-aarch64
+	@tools/run-cross $(BUILD)-aarch64 $(BUILD)-aarch64.packages
 
 $(BUILD)/build.ninja:
 	@tools/need build
 	meson setup $(BUILD)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-aarch64
+	rm -rf $(BUILD) $(BUILD)-sanitize $(BUILD)-aarch64 $(BUILD)-aarch64.packages

@@ -296,6 +296,10 @@ START_TEST(signal_handler)
     }
     ck_assert(sorted_by_libc);
     ck_assert(!stack_frame(0, &f));
+    void *stack = other.ss_sp;
+    other = (stack_t){.ss_flags = SS_DISABLE};
+    ck_assert_int_eq(sigaltstack(&other, NULL), 0);
+    free(stack);
 }
 END_TEST
 
