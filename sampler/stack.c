@@ -270,7 +270,7 @@ static uint32_t take(uintptr_t *frames, unsigned room, bool *one_frame)
 
 static COLD void forget_nodes(struct stack_cache *c, uint32_t now)
 {
-    __builtin_memset(c->nodes, 0, sizeof c->nodes);
+    if (c->epoch != 0) __builtin_memset(c->nodes, 0, sizeof c->nodes); /* new: zero already */
     c->epoch = now;
     c->last = 0;
 }
@@ -353,7 +353,7 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
 
 void stack_cache_forget(struct stack_cache *c)
 {
-    if (c) c->trace.generation = c->epoch = 0;
+    if (c) c->trace.generation = c->epoch = UINT32_MAX; /* none that there is */
 }
 
 bool stack_frame(uint32_t id, struct stack_frame *to)

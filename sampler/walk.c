@@ -324,8 +324,9 @@ static NOINLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uint
 static COLD void forget(struct walk_trace *t, uint32_t now)
 {
     t->count = 0;
+    if (t->generation != 0) /* else it is new, all zero, and most of it stays untouched */
+        __builtin_memset(t->quick, 0, sizeof t->quick);
     t->generation = now + 1;
-    __builtin_memset(t->quick, 0, sizeof t->quick);
     t->steps[0].pc_at = &no_word;
     t->steps[0].same = 1;
     t->steps[0].sp = UINTPTR_MAX;
