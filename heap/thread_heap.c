@@ -47,10 +47,10 @@ IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
 
 /* Caches hold at first 16 slots; each refill of a busy bin doubles its room, for small classes each overflow too.
    So a thread that allocates little holds little, and the 64 and more blocks at a time of a
-   busy one stay clear of the bitmaps.  No class holds more than 512 KiB. */
+   busy one stay clear of the bitmaps.  No class holds more than 1 MiB. */
 static uint16_t max_cap_of(unsigned class)
 {
-    size_t n = 512 * KIB / class_size[class];
+    size_t n = MIB / class_size[class];
     return (uint16_t)(class_size[class] <= 2 * KIB ? 128 : n < 64 ? n : 64);
 }
 
