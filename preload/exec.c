@@ -64,12 +64,12 @@ static void failed(struct exec e)
 
 /* The environment for the new program; on the caller's stack, or mapped where it is long. */
 #define ON_STACK_MAX (32 * KIB)
-#define EDITED(environment, edited, room)                                                          \
+#define EDITED(environment, edited, room, exec)                                                    \
     char *const *edited = (environment);                                                           \
-    size_t room = follow_room(edited);                                                             \
+    size_t room = follow_room(edited, exec);                                                             \
     if (unlikely(room > 0)) {                                                                      \
         void *p = room <= ON_STACK_MAX ? alloca(room) : os_map(round_up(room, OS_PAGE));           \
-        if (p) edited = follow_edit(edited, p);                                                    \
+        if (p) edited = follow_edit(edited, p, exec);                                                    \
     }
 
 static void release(char *const *edited, size_t room)
@@ -79,7 +79,7 @@ static void release(char *const *edited, size_t room)
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, true);
     struct exec e = begin();
     int r = likely(real_execve) ? real_execve(path, argv, edited)
                                 : (int)FALLBACK(SYS_execve, path, argv, edited);
@@ -96,7 +96,7 @@ EXPORT int execv(const char *path, char *const argv[])
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
     if (unlikely(!real_execvpe)) return errno = ENOSYS, -1;
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, true);
     struct exec e = begin();
     int r = real_execvpe(file, argv, edited);
     failed(e);
@@ -112,7 +112,7 @@ EXPORT int execvp(const char *file, char *const argv[])
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
     if (unlikely(!real_fexecve)) return errno = ENOSYS, -1;
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, true);
     struct exec e = begin();
     int r = real_fexecve(fd, argv, edited);
     failed(e);
@@ -122,7 +122,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, true);
     struct exec e = begin();
     int r = likely(real_execveat) ? real_execveat(fd, path, argv, edited, flags)
                                   : (int)FALLBACK(SYS_execveat, fd, path, argv, edited, flags);
@@ -170,7 +170,7 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                        const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
     if (unlikely(!real_posix_spawn)) return ENOSYS;
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, false);
     int r = real_posix_spawn(pid, path, actions, attributes, argv, edited);
     if (edited != envp) release(edited, room);
     return r;
@@ -180,7 +180,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
                         const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
     if (unlikely(!real_posix_spawnp)) return ENOSYS;
-    EDITED(envp, edited, room);
+    EDITED(envp, edited, room, false);
     int r = real_posix_spawnp(pid, file, actions, attributes, argv, edited);
     if (edited != envp) release(edited, room);
     return r;

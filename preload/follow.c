@@ -1,11 +1,14 @@
 /* follow.c: LD_PRELOAD without us.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/follow.h"
+#include "heap/syscall.h"
 
 #include <string.h>
 
 static bool follow = true;
 static char name[256] = "libgleaner.so";
+static char path[4096]; /* "" where it is too long */
+static int kept_in;
 
 static const char PRELOAD[] = "LD_PRELOAD=";
 #define PRELOAD_LENGTH (sizeof PRELOAD - 1)
@@ -21,9 +24,16 @@ void follow_start(bool follow_, const char *library)
 {
     follow = follow_;
     if (library) {
+        size_t bytes = strlen(library) + 1;
+        if (bytes <= sizeof path) memcpy(path, library, bytes);
         const char *part = last_part(library, strlen(library));
         if (*part && strlen(part) < sizeof name) memcpy(name, part, strlen(part) + 1);
     }
+}
+
+void follow_keep_in(int process)
+{
+    kept_in = process;
 }
 
 bool follow_children(void)
@@ -60,9 +70,57 @@ static bool names_us(const char *variable)
     }
 }
 
-size_t follow_room(char *const *environment)
+/* -- a process that goes on as another program -- */
+
+/* The number tells a forked child, and a vfork's, from the process. */
+static bool keeps(bool exec)
+{
+    return exec && kept_in != 0 && path[0] && (int)raw_syscall(SYS_getpid, 0) == kept_in;
+}
+
+static size_t room_with_us(char *const *environment)
+{
+    size_t n = 0, text = PRELOAD_LENGTH + strlen(path) + 2;
+    bool first = false;
+    for (; environment[n]; n++) {
+        if (names_us(environment[n])) return 0;
+        if (is_preload(environment[n])) text += strlen(environment[n]);
+        first |= strncmp(environment[n], "GLEANER_FIRST=", 14) == 0;
+    }
+    return first ? (n + 2) * sizeof(char *) + text : 0;
+}
+
+static char **with_us(char *const *environment, void *room)
+{
+    size_t n = 0, kept = 1, length = strlen(path);
+    while (environment[n]) n++;
+    char **to = room;
+    char *text = (char *)(to + n + 2);
+    to[0] = text;
+    memcpy(text, PRELOAD, PRELOAD_LENGTH);
+    memcpy(text + PRELOAD_LENGTH, path, length + 1);
+    text += PRELOAD_LENGTH + length;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_preload(environment[i])) {
+            to[kept++] = environment[i];
+            continue;
+        }
+        const char *others = environment[i] + PRELOAD_LENGTH;
+        if (!*others) continue;
+        *text++ = ':';
+        memcpy(text, others, strlen(others) + 1);
+        text += strlen(others);
+    }
+    to[kept] = NULL;
+    return to;
+}
+
+/* -- a child -- */
+
+size_t follow_room(char *const *environment, bool exec)
 {
     if (follow || !environment) return 0;
+    if (keeps(exec)) return room_with_us(environment);
     size_t n = 0, text = 0;
     for (; environment[n]; n++) {
         if (names_us(environment[n])) text += strlen(environment[n]) + 1;
@@ -89,8 +147,9 @@ static char *without_us(char *to, const char *variable)
     return end > to + PRELOAD_LENGTH + 1 ? end : NULL;
 }
 
-char **follow_edit(char *const *environment, void *room)
+char **follow_edit(char *const *environment, void *room, bool exec)
 {
+    if (keeps(exec)) return with_us(environment, room);
     size_t n = 0, kept = 0;
     while (environment[n]) n++;
     char **to = room;

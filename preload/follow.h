@@ -13,17 +13,23 @@ void follow_start(bool follow, const char *library);
 
 bool follow_children(void);
 
+/* The process of this number is the one that was asked for: what it becomes by exec is it still, not a child, and
+   keeps the library, as long as its environment has GLEANER_FIRST.  (A program behind a script that ends in
+   `exec` is the ordinary case.) */
+void follow_keep_in(int process);
+
 /* Edits the environment that the process itself was started with, where it lies: what libc starts
    by itself (system, popen) is not seen by any wrapper, and the program finds no LD_PRELOAD, as
    without us.  From start-up, before anything keeps a copy.  Does nothing where children are
    followed. */
 void follow_edit_own(char **environment);
 
-/* How much room follow_edit needs, in bytes; 0 if the environment can be used as it is. */
-size_t follow_room(char *const *environment);
+/* How much room follow_edit needs, in bytes; 0 if the environment can be used as it is.  `exec`: for this process
+   itself, not for a child. */
+size_t follow_room(char *const *environment, bool exec);
 
 /* Builds the edited environment in `room` (that many bytes, aligned for a pointer) and returns it.
    Touches nothing else: callable in a vfork child. */
-char **follow_edit(char *const *environment, void *room);
+char **follow_edit(char *const *environment, void *room, bool exec);
 
 #endif

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/print.h"
+#include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/dump.h"
 #include "preload/dump_signal.h"
@@ -86,6 +87,7 @@ static void start_dumps(char **environment)
     Dl_info own;
     if (dladdr(&face_config, &own)) {
         follow_start(c->follow, own.dli_fname);
+        if (output_first()) follow_keep_in((int)raw_syscall(SYS_getpid, 0));
         follow_edit_own(environment);
     }
     if (!dump_start()) return;

@@ -5,6 +5,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Edits a copy of `before`; checks that the result is `after` (NULL: the variable is gone), that
    the neighbours stay, and that the original is untouched. */
@@ -14,14 +15,14 @@ static void expect(const char *before, const char *after)
     strcpy(original, before);
     strcpy(kept, before);
     char *environment[] = {"A=1", original, "LD_PRELOADED=libgleaner.so", NULL};
-    size_t room = follow_room(environment);
+    size_t room = follow_room(environment, false);
     if (after && strcmp(before, after) == 0) {
         ck_assert_uint_eq(room, 0);
         return;
     }
     ck_assert_uint_gt(room, 0);
     char *memory = malloc(room); /* exactly: a sanitizer sees what lies behind */
-    char **to = follow_edit(environment, memory);
+    char **to = follow_edit(environment, memory, false);
     int i = 0;
     ck_assert_str_eq(to[i++], "A=1");
     if (after) ck_assert_str_eq(to[i++], after);
@@ -51,7 +52,7 @@ START_TEST(test_following_changes_nothing)
 {
     char *environment[] = {"LD_PRELOAD=libgleaner.so", NULL};
     follow_start(true, "libgleaner.so");
-    ck_assert_uint_eq(follow_room(environment), 0);
+    ck_assert_uint_eq(follow_room(environment, false), 0);
     follow_edit_own(environment);
     ck_assert_str_eq(environment[0], "LD_PRELOAD=libgleaner.so");
 }
@@ -70,6 +71,33 @@ START_TEST(test_own_environment)
 }
 END_TEST
 
+/* The process that was asked for stays under the library when it goes on as another program, its children do not. */
+START_TEST(test_exec_of_the_first)
+{
+    follow_start(false, "/a/libgleaner.so");
+    follow_keep_in(getpid());
+    char *bare[] = {"A=1", "GLEANER_FIRST=7", "LD_PRELOAD=x.so y.so", NULL};
+    size_t room = follow_room(bare, true);
+    ck_assert_uint_gt(room, 0);
+    char *memory = malloc(room);
+    char **to = follow_edit(bare, memory, true);
+    ck_assert_str_eq(to[0], "LD_PRELOAD=/a/libgleaner.so:x.so y.so");
+    ck_assert_str_eq(to[1], "A=1");
+    ck_assert_str_eq(to[2], "GLEANER_FIRST=7");
+    ck_assert_ptr_null(to[3]);
+    free(memory);
+    char *named[] = {"GLEANER_FIRST=7", "LD_PRELOAD=/a/libgleaner.so", NULL};
+    ck_assert_uint_eq(follow_room(named, true), 0);
+    ck_assert_uint_gt(follow_room(named, false), 0);
+    char *emptied[] = {"A=1", NULL}; /* as by env -i: the program wants none of it */
+    ck_assert_uint_eq(follow_room(emptied, true), 0);
+    follow_keep_in(getpid() + 1); /* a forked child of it */
+    ck_assert_uint_eq(follow_room(bare, true), 0);
+    ck_assert_uint_gt(follow_room(named, true), 0);
+    follow_keep_in(0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("follow");
@@ -77,6 +105,7 @@ int main(void)
     tcase_add_test(t, test_cases);
     tcase_add_test(t, test_following_changes_nothing);
     tcase_add_test(t, test_own_environment);
+    tcase_add_test(t, test_exec_of_the_first);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

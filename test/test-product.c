@@ -297,6 +297,17 @@ START_TEST(idle_is_asked)
 }
 END_TEST
 
+/* A program behind a script that ends in exec is the one that was asked for: its report, and nothing of the children. */
+START_TEST(wrapper_script_is_followed)
+{
+    const char *argv[] = {gleaner(), "run", "-s", "all", "sh", "-c", "ls / >/dev/null; exec sort /dev/null", NULL};
+    struct ran ran = run_program(argv);
+    ck_assert_int_eq(ran.status, 0);
+    expect_part(ran.err, "heap profile of sort /dev/null");
+    ran_free(&ran);
+}
+END_TEST
+
 /* Dumps that come at once take turns, and each has its profile; what a killed one left is no obstacle. */
 START_TEST(asked_by_many_at_once)
 {
@@ -406,6 +417,7 @@ int main(void)
     tcase_add_test(t, all_samples_are_all_blocks);
     tcase_add_test(t, daemon_is_asked);
     tcase_add_test(t, idle_is_asked);
+    tcase_add_test(t, wrapper_script_is_followed);
     tcase_add_test(t, asked_by_many_at_once);
     tcase_add_test(t, stopped_is_said);
     tcase_add_test(t, stranger_is_refused);
