@@ -86,7 +86,7 @@ START_TEST(header_compiles)
              "{\n"
              "    if (!gleaner_version) { puts(\"alone\"); return 0; }\n"
              "    size_t bytes = 0, blocks = 0;\n"
-             "    char *volatile held = malloc(10);\n"
+             "    void *volatile held = malloc(10);\n"
              "    gleaner_live(&bytes, &blocks);\n"
              "    printf(\"under %%s, %%s\\n\", gleaner_version(), blocks ? \"blocks\" : \"none\");\n"
              "    free(held);\n"
