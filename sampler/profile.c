@@ -131,8 +131,8 @@ static const char *const fixed[FIXED_STRINGS] = {
     "dropped",
     "[dropped stacks]",
     /* pprof anchors the expression at both ends.  The names are those of our entry points. */
-    "malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
-    "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*",
+    ("malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
+     "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*"),
 };
 
 struct writer {
