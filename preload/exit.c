@@ -13,6 +13,7 @@
 #include "preload/output.h"
 #include "preload/report.h"
 #include "preload/scope.h"
+#include "preload/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,7 @@ static struct {
     ino_t file;
 } own_stderr;
 static uint64_t interval;
+static bool on_signal;              /* the `signal` key is in use */
 static _Atomic uint64_t next_write; /* os_now_coarse of the next interval's profile */
 static atomic_bool done;
 static void (*next_exit)(int);
@@ -54,8 +56,11 @@ static int stderr_now(void)
     return 2;
 }
 
+#define SIGNAL_PROFILE_MS 2000 /* that the end waits for a profile which the `signal` key began */
+
 static void process_ends(void)
 {
+    if (on_signal && fork_here() == FORK_SAME) snapshot_wait(SIGNAL_PROFILE_MS);
     if (!report && !profile) return;
     switch (fork_here()) {
     case FORK_VFORK:
@@ -95,11 +100,12 @@ void exit_start(const struct config *config)
     report = config->exit_report;
     profile = config->exit_profile;
     follow = config->follow;
+    on_signal = config->signal != 0;
     interval = config->interval_ns;
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
     exit_pass_on();
-    if (!report && !profile) return;
-    keep_stderr();
+    if (!report && !profile && !on_signal) return;
+    if (report || profile) keep_stderr();
     __cxa_atexit(at_exit, NULL, NULL);
     __cxa_at_quick_exit(at_exit, NULL);
 }

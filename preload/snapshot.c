@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE 2u
@@ -139,4 +140,13 @@ long snapshot_take(void (*work)(void *), void *argument, unsigned seconds)
         atomic_store(&process->snapshot, (uint32_t)pid);
     }
     return pid;
+}
+
+void snapshot_wait(unsigned milliseconds)
+{
+    const struct timespec ms = {0, 1000000};
+    for (unsigned i = 0; i < milliseconds && atomic_load(&process->snapshot) != 0; i++) {
+        snapshot_reap();
+        if (atomic_load(&process->snapshot) != 0) raw_syscall(SYS_nanosleep, &ms, NULL);
+    }
 }

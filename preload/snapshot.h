@@ -29,6 +29,10 @@ long snapshot_take(void (*work)(void *argument), void *argument, unsigned second
 /* Reaps the child if it has ended; does not wait.  Any thread; async-signal-safe. */
 void snapshot_reap(void);
 
+/* Waits until the child has ended and reaps it; `milliseconds` at most.  For the process's own end, which would end the
+   child too. */
+void snapshot_wait(unsigned milliseconds);
+
 /* A wait of the program has reaped `pid`: was it our child? */
 bool snapshot_was_taken(uint32_t pid);
 
