@@ -6,6 +6,7 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "sampler/residency.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 
@@ -159,12 +160,16 @@ static uint64_t resident(int pid)
 
 static void memory(struct protobuf *b, const struct heap_stats *s, int pid)
 {
-    uint64_t rss = resident(pid), ours = s->pool_bytes + s->large_bytes + s->metadata_bytes;
+    struct residency here;
+    uint64_t rss = resident(pid);
+    if (!residency_read(&here)) /* no /proc: what is mapped */
+        here = (struct residency){s->pool_bytes, s->large_bytes, s->metadata_bytes};
+    uint64_t ours = here.pools + here.large + here.metadata;
     put(b,
         ",\"memory\":{\"rss\":%lu,\"pools\":%lu,\"large\":%lu,\"free_slots\":%lu,\"metadata\":%lu,"
         "\"quarantine\":0,\"other_mappings\":%lu}",
-        (unsigned long)rss, (unsigned long)s->pool_bytes, (unsigned long)s->large_bytes,
-        (unsigned long)s->free_slot_bytes, (unsigned long)s->metadata_bytes,
+        (unsigned long)rss, (unsigned long)here.pools, (unsigned long)here.large,
+        (unsigned long)s->free_slot_bytes, (unsigned long)here.metadata,
         (unsigned long)(rss > ours ? rss - ours : 0));
 }
 

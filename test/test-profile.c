@@ -292,7 +292,7 @@ START_TEST(json)
     ck_assert_uint_eq(json_array_size(classes), 2);
     ck_assert_int_eq(number(json_array_get(classes, 0), "live", "bytes", NULL), 192);
     ck_assert_int_eq(number(json_array_get(classes, 1), "size", NULL, NULL), 0);
-    ck_assert_int_eq(number(j, "memory", "pools", NULL), 32768);
+    ck_assert_int_eq(number(j, "memory", "pools", NULL), 0); /* this program has none: test-residency */
     ck_assert_int_gt(number(j, "memory", "rss", NULL), 1000000);
     ck_assert_int_eq(number(j, "sampler", "dropped_entries", NULL), 3);
     ck_assert_int_eq(number(j, "collections", "major", NULL), 0);
