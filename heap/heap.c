@@ -48,15 +48,14 @@ bool heap_trim(void)
     struct thread_heap *h = thread_heap_get();
     if (!h) return false;
     thread_heap_trim(h);
-    bool pools = pool_purge_all(), large = large_trim();
+    bool pools = pool_unmap_free(), large = large_trim();
     return pools || large;
 }
 
 bool heap_save_memory(void)
 {
     large_save_addresses();
-    bool any = heap_trim();
-    return pool_unmap_free() || any;
+    return heap_trim();
 }
 
 void heap_fork_prepare(void) { large_fork_prepare(); }

@@ -204,6 +204,7 @@ static uint32_t grow_and_take(struct area *a, bool medium)
 {
     lock_growth();
     uint32_t id = take_fresh(a); /* another thread was faster */
+    if (id == ID_NONE) id = pools_pop(&a->clean); /* pool_unmap_free had them in its hands */
     if (id == ID_NONE) id = take_away(a, medium);
     size_t piece = atomic_load(&a->mapped) < 64 * MIB ? 4 * MIB : 32 * MIB;
     uint32_t n = (uint32_t)(piece >> (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT));
@@ -327,18 +328,19 @@ static unsigned purge(struct area *a, unsigned n)
     return done;
 }
 
-bool pool_purge_all(void)
+/* The state bytes of a piece of free pools are zero: their whole pages can go. */
+static void discard_states(struct pool *p, bool medium)
 {
-    unsigned done = 0;
-    for (unsigned i = 0; i < 2; i++) done += purge(&areas[i], UINT32_MAX);
-    return done > 0;
+    uintptr_t from = (uintptr_t)state_of((void *)pool_base(p), medium);
+    uintptr_t to = from + (4 * MIB >> (medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT));
+    from = round_up(from, OS_PAGE);
+    os_discard((void *)from, (to & ~(OS_PAGE - 1)) - from);
 }
 
 static bool unmap_free(struct area *a, bool medium)
 {
     uint32_t aside = ID_NONE, each = piece_pools(medium), base = medium ? SMALL_POOLS : 0;
-    bool any = false;
-    purge(a, UINT32_MAX);
+    bool any = purge(a, UINT32_MAX) > 0;
     for (uint32_t id; (id = pools_pop(&a->clean)) != ID_NONE; aside = id) {
         pool_of_id(id)->list = POOL_ASIDE;
         pool_of_id(id)->prev = aside;
@@ -348,9 +350,11 @@ static bool unmap_free(struct area *a, bool medium)
         while (n < each && pool_of_id(first + n)->list == POOL_ASIDE) n++;
         if (n < each) continue;
         for (n = 0; n < each; n++) pool_of_id(first + n)->list = POOL_AWAY;
-        os_unmap((void *)pool_base(pool_of_id(first)), 4 * MIB);
+        struct pool *p = pool_of_id(first);
+        os_unmap((void *)pool_base(p), 4 * MIB);
+        discard_states(p, medium);
         atomic_fetch_sub(&a->mapped, 4 * MIB);
-        pool_of_id(first)->next = a->away;
+        p->next = a->away;
         a->away = first + 1;
         any = true;
     }

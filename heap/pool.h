@@ -187,12 +187,12 @@ static inline uint32_t pool_take_entry(struct pool *p, unsigned slot)
     return entry;
 }
 
-/* Where addresses are scarce (RLIMIT_AS): unmaps pieces all of whose pools are free, to be mapped again when pools
-   are needed.  Whole pieces, so that mappings stay few.  True if there were any. */
+/* Gives all free pools back: their pages, and where a whole piece is free, its addresses (which count under
+   RLIMIT_AS) and its part of the tables; it is mapped again when pools are needed.  Whole pieces, so that mappings
+   stay few.  True if there were any. */
 bool pool_unmap_free(void);
 
-/* Gives the pages of free pools back: all of them, or those not needed for `decay_ns`. True if any. */
-bool pool_purge_all(void);
+/* Gives the pages back of free pools that were not needed for `decay_ns`. */
 void pool_decay(uint64_t now, uint64_t decay_ns);
 
 /* Bytes mapped for pools, and for the tables. */
