@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -428,6 +429,44 @@ static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, 
     seen.resized++;
 }
 
+static size_t resident_pages(void *from, size_t bytes)
+{
+    static unsigned char there[8192];
+    uintptr_t start = (uintptr_t)from & ~(OS_PAGE - 1);
+    size_t n = 0, pages = ((uintptr_t)from + bytes - start) / OS_PAGE;
+    ck_assert_uint_le(pages, sizeof there);
+    if (mincore((void *)start, pages * OS_PAGE, there) != 0) return 0; /* unmapped */
+    for (size_t i = 0; i < pages; i++) n += there[i] & 1;
+    return n;
+}
+
+/* A program that only allocates and frees at once comes by no slow path but its sample points: what it freed
+   before must go back to the system all the same. */
+START_TEST(test_decay_without_refills)
+{
+    enum { N = 16000 }; /* 16 MB */
+    static const struct heap_hooks due_only = {.due = on_due};
+    static char *blocks[N];
+    heap_start(&(struct heap_options){.decay_ns = 0});
+    for (unsigned i = 0; i < N; i++) memset(blocks[i] = heap_malloc(1000), 1, 1000);
+    char *low = blocks[0], *high = blocks[0];
+    for (unsigned i = 0; i < N; i++) {
+        if (blocks[i] < low) low = blocks[i];
+        if (blocks[i] > high) high = blocks[i];
+    }
+    /* Nearly all pools are neighbours; where they are not, the middle of the span is not ours. */
+    if ((size_t)(high - low) > 32 * MIB) low = high - 16 * MIB;
+    for (unsigned i = 0; i < N; i++) heap_free(blocks[i]);
+    size_t before = resident_pages(low, (size_t)(high - low));
+    heap_set_hooks(&due_only);
+    for (unsigned i = 0; i < 5000; i++) heap_free_fast(heap_malloc_fast(64, HEAP_MALLOC));
+    heap_set_hooks(NULL);
+    ck_assert_uint_le(resident_pages(low, (size_t)(high - low)), before / 2);
+    heap_start(&(struct heap_options){.decay_ns = 10000000000u});
+    assert_sound();
+}
+END_TEST
+
 static unsigned misuses[2];
 static void *misused_block;
 static void on_misuse(enum heap_misuse kind, void *address, void *block, size_t size, uint32_t entry)
@@ -622,6 +661,7 @@ int main(void)
     tcase_add_test(t, test_sampling);
     tcase_add_test(t, test_misuse);
     tcase_add_test(t, test_impossible);
+    tcase_add_test(t, test_decay_without_refills);
     tcase_add_test(t, test_save_memory);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
