@@ -87,6 +87,7 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     void *others;
     if (elsewhere(size, source, &others)) return others;
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX) goto none;
+    heap_notice_fork();
     struct thread_heap *h = thread_heap_get();
     size_t given;
     void *block = large_alloc(size, alignment, zero, &given);

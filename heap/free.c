@@ -137,6 +137,7 @@ void heap_free_slow(void *block, bool medium)
 
 static NOINLINE void free_large(void *block)
 {
+    heap_notice_fork();
     uint32_t entry;
     size_t size = large_free(block, &entry);
     if (unlikely(size == 0)) {

@@ -33,6 +33,16 @@ void heap_set_hooks(const struct heap_hooks *hooks)
     }
 }
 
+static const atomic_uint no_fork = 1;
+const atomic_uint *heap_fork_word = &no_fork;
+void (*heap_forked)(void);
+
+void heap_watch_forks(const atomic_uint *word, void (*forked)(void))
+{
+    heap_forked = forked;
+    heap_fork_word = word;
+}
+
 void heap_suspend_sampling(void) { heap_tls.suspended++; }
 void heap_resume_sampling(void) { heap_tls.suspended--; }
 bool heap_sampling_suspended(void) { return heap_tls.suspended > 0; }

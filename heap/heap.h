@@ -54,6 +54,10 @@ void heap_fork_prepare(void);
 void heap_fork_parent(void);
 void heap_fork_child(void);
 
+/* `word` is not 0, and lies in a page that a fork wipes (MADV_WIPEONFORK): where a slow path finds it 0, this is a
+   child whose fork handlers did not run (_Fork, clone), and `forked` is called, which does their work and sets the word. */
+void heap_watch_forks(const atomic_uint *word, void (*forked)(void));
+
 /* Call before the process gets a further thread (from the wrapped pthread_create). */
 void heap_before_thread(void);
 

@@ -306,6 +306,7 @@ static bool find_pool(struct thread_heap *h, struct bin *b)
 
 bool bin_refill(struct thread_heap *h, struct bin *b)
 {
+    heap_notice_fork();
     size_t before = b->n;
     if (b->busy && b->cap < b->max_cap) b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
     b->busy = true;
@@ -362,6 +363,7 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
 
 void bin_overflow(struct thread_heap *h, struct bin *b)
 {
+    heap_notice_fork();
     if (b->cap < b->max_cap && !class_is_medium(b->class))
         b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
     else bin_flush(h, b, b->n - b->cap / 2);

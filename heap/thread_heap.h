@@ -118,6 +118,15 @@ void thread_heap_fork_child(void);
 bool thread_heap_rescue(struct thread_heap *);
 bool thread_heap_any_broken(void);
 
+/* See heap_watch_forks; without it a word that is never 0. */
+HIDDEN extern const atomic_uint *heap_fork_word;
+HIDDEN extern void (*heap_forked)(void);
+
+static inline void heap_notice_fork(void)
+{
+    if (unlikely(atomic_load_explicit(heap_fork_word, memory_order_relaxed) == 0)) heap_forked();
+}
+
 HIDDEN extern struct heap_options heap_options;
 HIDDEN extern const struct heap_hooks *heap_hooks; /* never NULL */
 

@@ -58,6 +58,7 @@ void fork_start(void)
     if (page && raw_syscall(SYS_madvise, page, OS_PAGE, MADV_WIPEONFORK) == 0) {
         wiped = page;
         atomic_store(wiped, 1);
+        heap_watch_forks(wiped, fork_catch_up);
     }
     pthread_atfork(prepare, parent, child);
 }

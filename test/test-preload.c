@@ -128,6 +128,7 @@ static const struct run runs[] = {
     {"thread exit", "thread-exit", NULL, NULL, NULL, 0, "no growth", NULL},
     {"fork and stdio", "fork-stdio", NULL, NULL, NULL, 0, "all came back", NULL},
     {"forks", "forks", NULL, NULL, NULL, 0, "all came back", NULL},
+    {"forks without handlers", "forks", "raw", NULL, NULL, 0, "all came back", NULL},
     {"forks, every block sampled", "forks", NULL, "sample:all", NULL, 0, "all came back", NULL},
     {"seccomp filter", "sandbox", NULL, NULL, NULL, 0, "shut in", NULL},
     {"seccomp filter, every block sampled", "sandbox", NULL, "sample:all", NULL, 0, "shut in", NULL},

@@ -46,7 +46,27 @@ static int descend(int depth)
     return pid < 0 || waitpid(pid, &status, 0) != pid || status != 0 ? 4 : 0;
 }
 
-int main(void)
+/* A child whose fork handlers did not run has the memory of a process with busy threads all the same. */
+static int raw_child(void)
+{
+    alarm(30);
+    for (int i = 0; i < 256; i++) free(atomic_exchange(&shared[i], NULL));
+    for (size_t n = 1; n < 400000; n += n / 3 + 1) {
+        char *p[50];
+        for (int i = 0; i < 50; i++) {
+            p[i] = malloc(n);
+            if (!p[i]) return 6;
+            memset(p[i], i, n);
+        }
+        for (int i = 0; i < 50; i++) {
+            if (p[i][0] != i || p[i][n - 1] != i) return 7;
+            free(p[i]);
+        }
+    }
+    return 0;
+}
+
+int main(int count, char **argument)
 {
     pthread_t t[4];
     for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, busy, (void *)(size_t)(i + 1));
@@ -56,7 +76,12 @@ int main(void)
         int status = 0;
         pid_t pid;
         char *arguments[] = {"true", NULL};
-        switch (i % 3) {
+        switch (count > 1 ? 3 : i % 3) {
+        case 3:
+            if (i >= 20) continue;
+            pid = _Fork();
+            if (pid == 0) _exit(raw_child());
+            break;
         case 0:
             pid = fork();
             if (pid == 0) _exit(descend(2));
