@@ -21,7 +21,6 @@ endif
 
 # All suites, then those of the modules under sanitizers.  The last line: N passed, N failed.
 test:
-	@tools/need build test
 	@tools/run-tests $(BUILD)
 
 install: $(BUILD)/build.ninja
