@@ -12,13 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help[] =
     "Usage: gleaner dump PID [-o FILE]\n"
     "Writes a profile of a live process that was started under Gleaner, without disturbing it.\n"
     "\n"
-    "  -o, --output FILE  where to (default: gleaner.PROGRAM.PID.pb.gz in this folder)\n"
+    "  -o, --output FILE  where to (default: gleaner.PROGRAM.PID.pb.gz in this folder);\n"
+    "                     -: standard output\n"
     "  -h, --help         this text\n"
     "\n"
     "The process must be one's own; root may ask any, and is needed for one that dropped its\n"
@@ -46,9 +48,27 @@ static bool write_all(int fd, const struct bytes *bytes)
     return true;
 }
 
+/* A device, a pipe or standard output is written to: a rename would put a file in its place. */
+static bool write_to(int fd, const char *path, const struct bytes *bytes)
+{
+    bool good = fd >= 0 && write_all(fd, bytes);
+    if (fd > STDERR_FILENO && close(fd)) good = false;
+    if (!good) say("cannot write %s: %s", path, strerror(errno));
+    return good;
+}
+
+static bool is_file_or_missing(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) || S_ISREG(is.st_mode) || S_ISDIR(is.st_mode);
+}
+
 /* By way of a temporary file beside it, so that there is never half a profile under the name. */
 static bool save(const char *path, const struct bytes *bytes)
 {
+    if (!strcmp(path, "-")) return write_to(STDOUT_FILENO, "the output", bytes);
+    if (!is_file_or_missing(path))
+        return write_to(open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC), path, bytes);
     char *temporary = need_text("%s.XXXXXX", path);
     int fd = mkostemp(temporary, O_CLOEXEC);
     bool good = fd >= 0 && write_all(fd, bytes);

@@ -220,7 +220,7 @@ static void write_head(struct writer *writer, enum measure measure)
     to->keep_frames = text(writer, from->keep);
     if (from->ours) {
         char *json = json_dumps(from->head, JSON_COMPACT);
-        char *comment = need_text("gleaner:%s", json ? json : "{}");
+        char *comment = need_text("#gleaner:%s", json ? json : "{}");
         to->comment = arena_need(&writer->arena, 1, sizeof *to->comment);
         to->comment[to->n_comment++] = text(writer, comment);
         free(comment);

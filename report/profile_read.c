@@ -377,6 +377,7 @@ static bool read_head(struct reader *reader)
         int64_t index = reader->from->comment[i];
         if (!string_at(reader, index)) return false;
         const char *text = reader->from->string_table[index];
+        text += *text == '#'; /* which hides a comment from pprof; not in the first profiles */
         if (strncmp(text, mark, sizeof mark - 1)) continue;
         json_error_t error;
         json_decref(to->head);

@@ -325,7 +325,7 @@ static void no_stack_location(struct writer *w)
 
 static void tail(struct writer *w, const struct profile_about *about, uint64_t now)
 {
-    static const char mark[] = "gleaner:";
+    static const char mark[] = "#gleaner:"; /* pprof shows comments that begin otherwise */
     uint32_t modules = module_count();
     for (uint32_t m = 1; m <= modules && !w->error; m++) /* the main program first, in any case */
         if (m == 1 || profile_table_uses(&w->table, m)) mapping(w, m);

@@ -20,7 +20,8 @@ struct profile_about {
 int profile_write(int fd, const struct profile_about *about);
 
 /* Writes it to `path` by way of a temporary file beside it and a rename, mode 0600, never through a
-   symbolic link.  0, or a positive errno: nothing is left behind then. */
+   symbolic link.  0, or a positive errno: nothing is left behind then.  A character device is
+   written to as it is; EEXIST for a pipe, a socket, a block device and the links of /dev. */
 int profile_write_file(const char *path, const struct profile_about *about);
 
 #endif

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ATTEMPTS 16
 
@@ -44,8 +45,34 @@ static int write_beside(const char *path, char *temporary, const struct profile_
     return error;
 }
 
+/* A device (/dev/null) is written to; a rename would put a file in its place.  What else is there
+   and is no plain file (a pipe, /dev/stdout) is left alone: EEXIST. */
+static int write_in_place(const char *path, const struct profile_about *about)
+{
+    long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_NOCTTY | O_CLOEXEC, 0L);
+    if (fd < 0) return (int)-fd;
+    int error = profile_write((int)fd, about);
+    raw_syscall(SYS_close, fd);
+    return error;
+}
+
+static bool is_kind(const char *path, unsigned kind, long flags)
+{
+    struct stat is;
+    return raw_syscall(SYS_newfstatat, AT_FDCWD, path, &is, flags) == 0 &&
+           (is.st_mode & S_IFMT) == kind;
+}
+
+static bool must_stay(const char *path)
+{
+    return is_kind(path, S_IFIFO, 0) || is_kind(path, S_IFSOCK, 0) || is_kind(path, S_IFBLK, 0) ||
+           (strncmp(path, "/dev/", 5) == 0 && is_kind(path, S_IFLNK, AT_SYMLINK_NOFOLLOW));
+}
+
 int profile_write_file(const char *path, const struct profile_about *about)
 {
+    if (is_kind(path, S_IFCHR, 0)) return write_in_place(path, about);
+    if (must_stay(path)) return EEXIST;
     char *temporary = os_map(PATH_MAX); /* not on the program's stack, which may be small */
     if (!temporary) return ENOMEM;
     int error = write_beside(path, temporary, about);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,6 +103,65 @@ START_TEST(report_after_the_end)
 }
 END_TEST
 
+/* The first process may become another program: what is reported is the last. */
+static const char *const replacing[][4] = {
+    {"bash", "-c", "exec sqlite3 :memory: 'select 6;'"},
+    {"env", "sqlite3", ":memory:", "select 6;"},
+    {"bash", "-c", "exec env -u A bash -c 'exec sqlite3 :memory: \"select 6;\"'"},
+};
+
+START_TEST(report_of_the_program_that_replaced_it)
+{
+    const char *argv[8] = {gleaner(), "run", "--"};
+    for (int i = 0; i < 4; i++) argv[3 + i] = replacing[_i][i];
+    struct ran ran = run_program(argv);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "6\n");
+    expect_part(ran.err, "Gleaner: heap profile of sqlite3 :memory: select 6;");
+    expect_no_part(ran.err, "heap profile of bash");
+    ran_free(&ran);
+}
+END_TEST
+
+/* A child that the first process starts is not followed, and sees no library of ours. */
+START_TEST(children_are_not_reported)
+{
+    const char *argv[] = {gleaner(), "run", "sh", "-c",
+                          "sh -c 'echo child ${LD_PRELOAD-none}'; echo ${LD_PRELOAD-none}", NULL};
+    struct ran ran = run_program(argv);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "child none\nnone\n");
+    expect_part(ran.err, "Gleaner: heap profile of sh -c");
+    ran_free(&ran);
+}
+END_TEST
+
+/* What is no file stays what it is: a rename onto /dev/null would be felt by the whole machine. */
+START_TEST(devices_are_not_replaced)
+{
+    struct stat is;
+    const char *link = in_folder("null"), *pipe = in_folder("pipe");
+    ck_assert_int_eq(symlink("/dev/null", link), 0);
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    const char *to_null[] = {gleaner(), "run", "-o", link, "true", NULL};
+    const char *to_pipe[] = {gleaner(), "run", "-o", pipe, "true", NULL};
+    struct ran ran = run_program(to_null);
+    ck_assert_str_eq(ran.err, "");
+    ck_assert(lstat(link, &is) == 0 && S_ISLNK(is.st_mode));
+    ran_free(&ran);
+    ran = run_program(to_pipe);
+    ck_assert_int_eq(ran.status, 0);
+    expect_part(ran.err, "no profile written to ");
+    ck_assert(lstat(pipe, &is) == 0 && S_ISFIFO(is.st_mode));
+    ran_free(&ran);
+    must_run("'%s' run -o %s sleep 1000 & p=$!\n"
+             "until '%s' dump $p -o %s 2>/dev/null; do kill -0 $p || exit 1; done\n"
+             "'%s' dump $p -o - | gzip -t; s=$?; kill $p; exit $s",
+             gleaner(), link, gleaner(), link, gleaner());
+    ck_assert(lstat(link, &is) == 0 && S_ISLNK(is.st_mode));
+}
+END_TEST
+
 /* -- figures ------------------------------------------------------------------------------------ */
 
 static void make_profile(const char *file, const char *sample)
@@ -142,6 +202,20 @@ static void pprof_sums(const char *file, double sums[4])
 
 /* The same file, the same figures: to the byte where every block was sampled, else but for the
    rounding to whole numbers in each of pprof's samples. */
+/* pprof heads each view with a profile's comments; ours is for programs. */
+START_TEST(pprof_shows_no_json)
+{
+    const char *file = in_folder("head.pb.gz");
+    make_profile(file, "16K");
+    const char *argv[] = {"go", "tool", "pprof", "-symbolize=none", "-top", file, NULL};
+    struct ran ran = run_program(argv);
+    ck_assert_int_eq(ran.status, 0);
+    expect_part(ran.out, "Type: inuse_space");
+    expect_no_part(ran.out, "\"version\"");
+    ran_free(&ran);
+}
+END_TEST
+
 START_TEST(pprof_agrees)
 {
     static const char *const intervals[] = {"all", "16K"};
@@ -413,6 +487,11 @@ int main(void)
     tcase_add_loop_test(t, same_as_without, 0,
                         (int)(sizeof ways / sizeof *ways * (sizeof real / sizeof *real)));
     tcase_add_test(t, report_after_the_end);
+    tcase_add_loop_test(t, report_of_the_program_that_replaced_it, 0,
+                        sizeof replacing / sizeof *replacing);
+    tcase_add_test(t, children_are_not_reported);
+    tcase_add_test(t, devices_are_not_replaced);
+    tcase_add_test(t, pprof_shows_no_json);
     tcase_add_loop_test(t, pprof_agrees, 0, 2);
     tcase_add_test(t, all_samples_are_all_blocks);
     tcase_add_test(t, daemon_is_asked);
