@@ -80,6 +80,10 @@ static bool read_bytes(const char *value, uint64_t *to)
     case 'G':
         shift = 30;
         break;
+    case 't':
+    case 'T':
+        shift = 40;
+        break;
     }
     if (shift) {
         value++;

@@ -117,11 +117,17 @@ END_TEST
 static const struct {
     const char *text;
     uint64_t bytes;
-} sizes[] = {{"0", 0},           {"1", 1},
-             {"4096", 4096},     {"1K", 1024},
-             {"3k", 3072},       {"1M", 1 << 20},
-             {"2G", 2ull << 30}, {"1KiB", 1024},
-             {"1MB", 1 << 20},   {"9223372036854775807", INT64_MAX}};
+} sizes[] = {{"0", 0},
+             {"1", 1},
+             {"4096", 4096},
+             {"1K", 1024},
+             {"3k", 3072},
+             {"1M", 1 << 20},
+             {"2G", 2ull << 30},
+             {"3T", 3ull << 40},
+             {"1KiB", 1024},
+             {"1MB", 1 << 20},
+             {"9223372036854775807", INT64_MAX}};
 
 START_TEST(bytes)
 {
@@ -140,7 +146,7 @@ static const struct {
 } wrong[] = {
     {"sample:", "for sample; skipped (right: bytes"},
     {"sample:-1", "'-1' for sample"},
-    {"sample:1T", "'1T' for sample"},
+    {"sample:1P", "'1P' for sample"},
     {"sample:1Kx", "'1Kx'"},
     {"sample:9223372036854775808", "for sample"},
     {"sample:99999999999999999999999", "for sample"},
