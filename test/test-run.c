@@ -120,6 +120,12 @@ START_TEST(test_environment)
     ran = run_words("-s", "1.5M", "-o/tmp/y", "env", NULL);
     expect_part(ran.out, ",sample:1572864\n");
     ran_free(&ran);
+    /* AddressSanitizer starts behind our library, and the user's options come last. */
+    setenv("ASAN_OPTIONS", "exitcode=7", 1);
+    ran = run_words("-o/tmp/y", "env", NULL, NULL, NULL);
+    unsetenv("ASAN_OPTIONS");
+    expect_part(ran.out, "\nASAN_OPTIONS=verify_asan_link_order=0:exitcode=7\n");
+    ran_free(&ran);
 }
 END_TEST
 
