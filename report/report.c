@@ -20,7 +20,7 @@ static const char help[] =
     "                       (profile.proto with the functions' names filled in)\n"
     "      --show WHAT      live (default), alloc (all that was ever allocated), peak (live at "
     "the\n"
-    "                       moment of the peak), lost\n"
+    "                       moment of the peak), lost (zero in this version)\n"
     "      --base FILE      subtract this older profile\n"
     "      --top N          at most N call stacks; 0 shows all (default: 20 in text, else all)\n"
     "  -h, --help           this text\n"

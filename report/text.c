@@ -65,8 +65,8 @@ static void print_total(FILE *to, const struct profile *profile, const char *lab
 static void print_totals(FILE *to, const struct profile *profile)
 {
     if (!json_object_size(json_object_get(profile->head, "totals"))) return;
-    fprintf(to, "\nTotals (exact%s)%*s %17s\n", profile->relative ? ", newer minus older" : "",
-            profile->relative ? 1 : 20, "blocks", "bytes");
+    fprintf(to, "\n%-18s %15s %17s\n", profile->relative ? "Newer minus older" : "Totals (exact)",
+            "blocks", "bytes");
     print_total(to, profile, "allocated", "alloc");
     print_total(to, profile, "live", "live");
     print_total(to, profile, "peak", "peak");
@@ -104,6 +104,10 @@ static void print_sites(FILE *to, const struct profile *profile, enum measure me
         count += bytes != 0;
     }
     char human[32];
+    if (profile->ours && !profile->exact && profile->period <= 0) {
+        fputs("\nNo call stacks: sampling was off\n", to);
+        return;
+    }
     fprintf(to, "\n%s by call stack: %.0f bytes (%s) at %zu %s", titles[measure], total,
             human_bytes(total, human), count, count == 1 ? "stack" : "stacks");
     fputs(profile->exact ? "\n" : ", estimated\n", to);

@@ -136,6 +136,17 @@ START_TEST(children_are_not_reported)
 }
 END_TEST
 
+START_TEST(off_is_said)
+{
+    const char *argv[] = {gleaner(), "run", "-s", "0", "true", NULL};
+    struct ran ran = run_program(argv);
+    expect_part(ran.err, "Totals (exact)");
+    expect_part(ran.err, "\nNo call stacks: sampling was off\n");
+    expect_no_part(ran.err, "estimated");
+    ran_free(&ran);
+}
+END_TEST
+
 /* What is no file stays what it is: a rename onto /dev/null would be felt by the whole machine. */
 START_TEST(devices_are_not_replaced)
 {
@@ -490,6 +501,7 @@ int main(void)
     tcase_add_loop_test(t, report_of_the_program_that_replaced_it, 0,
                         sizeof replacing / sizeof *replacing);
     tcase_add_test(t, children_are_not_reported);
+    tcase_add_test(t, off_is_said);
     tcase_add_test(t, devices_are_not_replaced);
     tcase_add_test(t, pprof_shows_no_json);
     tcase_add_loop_test(t, pprof_agrees, 0, 2);

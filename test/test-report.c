@@ -349,7 +349,7 @@ START_TEST(test_base)
     ck_assert_str_eq(ran.out, "main;serve;cache_add;hash_insert 11000\n");
     ran_free(&ran);
     ran = report("new.pb.gz", base, NULL, NULL, NULL);
-    expect_part(ran.out, "Totals (exact, newer minus older)");
+    expect_part(ran.out, "\nNewer minus older           blocks             bytes\n");
     expect_part(ran.out, "Live: +11000 bytes in +110 blocks allocated from:\n");
     ran_free(&ran);
     ran = report("new.pb.gz", base, "--format", "json", NULL);
