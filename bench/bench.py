@@ -187,7 +187,7 @@ def print_table(results, names, base, what, title, scale):
 
 
 def goals(results, peers):
-    """Rows (what, figure, goal, verdict) of DESIGN.md section 10."""
+    """Rows (what, figure, goal, verdict) of the goals."""
     time, rows = results.time, []
 
     def row(what, figure, goal, met, detail=""):

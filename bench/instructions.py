@@ -10,8 +10,8 @@ figure. The count does not depend on load, so that it can be a test:
 
     instructions.py --build BUILD --preload LIBRARY --modes m0 m1 --check
 
-exits with 1 and names every figure over its limit: m1 over 55 or m0 over 60 for 16 to 1024 bytes
-(DESIGN.md section 10), and a cliff, which is a size up to 32 KiB that costs more than --cliff times
+exits with 1 and names every figure over its limit: m1 over 55 or m0 over 60 for 16 to 1024 bytes,
+and a cliff, which is a size up to 32 KiB that costs more than --cliff times
 the cheapest size of its mode. Exit status 2: it could not be counted.
 """
 import argparse

@@ -1,7 +1,7 @@
 /* hooks.h: what the heap tells the layers above it.  The heap knows nothing of them: it calls these
    function pointers, set once at start (heap_set_hooks), each of which may be NULL.
 
-   Sampling.  Every allocated word is a Bernoulli trial (DESIGN.md section 8).  The trials of a thread
+   Sampling.  Every allocated word is a Bernoulli trial (doc/estimator.md).  The trials of a thread
    are split by size class: a thread keeps for each class how many more blocks it may hand out before
    a sample point lies in one ("left"), which costs the fast path one decrement that also counts the
    allocations exactly.  Bernoulli trials are memoryless and independent, so a stream a class is as

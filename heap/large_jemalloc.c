@@ -17,9 +17,8 @@
    call. retain:true keeps purged extents (addresses only) in jemalloc, which coalesces and reuses
    them.
    4. Decay.  jemalloc's own is off: it gives back by a curve over time, whatever is asked for next,
-      and pages given back and touched again cost up to a hundred times a page kept (ALLOCATORS.md,
-      malloc-large).  Instead the least that lay unused during a period is what nobody needed in it
-      (the low-water mark of gperftools' thread caches); an arena more than half of whose unused
+      and pages given back and touched again cost up to a hundred times a page kept.  Instead
+      the least that lay unused during a period is what nobody needed in it (the low-water mark of gperftools' thread caches); an arena more than half of whose unused
       memory was not needed is purged.  One that takes fresh pages although very much lies unused,
    in pieces that do not fit, is purged at once: that bounds the peak.  */
 

@@ -1,6 +1,6 @@
 /* meta.h: memory for the library's own structures: thread heaps, tables, tracked blocks, stacks.
    It is never returned, holds no pointer that a collector should follow, and lies in the window's
-   tables, so that a scan of roots can leave it out by its address (HAZARDS.md H55).
+   tables, so that a scan of roots can leave it out by its address.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_META_H
 #define GLEANER_META_H

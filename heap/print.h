@@ -1,4 +1,4 @@
-/* print.h: messages that neither allocate, lock nor use stdio (HAZARDS.md; mimalloc's src/libc.c and
+/* print.h: messages that neither allocate, lock nor use stdio (mimalloc's src/libc.c and
    jemalloc's malloc_io.c do the same).
    Conversions: %s %c %d %i %u %x %lx %p %% with the length modifiers l, ll, z, a width and 0 for padding.
    SPDX-License-Identifier: LGPL-2.1-or-later */

@@ -6,7 +6,7 @@ uintptr_t window_base;
 
 /* The range keeps clear of the kernel's own choices (top of the address space, the executable at
    0x55…) and of words that data likes: ASCII text has 0x20-0x7e in its top bytes, small integers and
-   doubles lie elsewhere (HAZARDS.md H75). */
+   doubles lie elsewhere. */
 #define LOWEST ((uintptr_t)0x100000000000)
 #define HIGHEST ((uintptr_t)0x280000000000)
 #define STEP (4 * GIB)

@@ -8,7 +8,7 @@
         tables   64 GiB   state bytes, bitmaps, descriptors, and the metadata arena
 
       Nothing is reserved: pieces are mapped as they are needed, so RLIMIT_AS, strict overcommit and
-      VSZ mean what they mean without us (HAZARDS.md H89).
+      VSZ mean what they mean without us.
    2. Synchronisation.  The base is set once, by the first allocation, before any other thread can
       exist or by compare-and-swap; after that everything here is immutable.
    3. "Is this word a pointer into our heap?" is one subtraction and one comparison.

@@ -1,7 +1,7 @@
 /* blocking.h: what the wrappers of blocking calls share.
 
    1. Problem.  Our signal makes some calls return EINTR in spite of SA_RESTART, and some return a
-      part of a transfer as success (HAZARDS.md A3, H1).  The program must see neither; yet what a
+      part of a transfer as success.  The program must see neither; yet what a
       handler of its own interrupts must be seen, or `while (!stop) epoll_wait(…, -1)` hangs.
    2. Evidence.  (a) Our signal ran in this thread during the call: every delivery draws a ticket
       from a global counter and notes it in the thread's record; the wrapper reads the counter

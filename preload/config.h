@@ -50,7 +50,7 @@ void config_parse(struct config *to, const char *text, size_t bytes, const char 
 void config_read_file(struct config *to, const char *path, void (*complain)(const char *line));
 
 /* The value of a variable in an environment, or NULL.  Not getenv: programs and other preloaded
-   libraries wrap that (HAZARDS.md; jemalloc#916). */
+   libraries wrap that (jemalloc#916). */
 const char *config_environment(char *const *environment, const char *name);
 
 #endif

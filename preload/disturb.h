@@ -1,8 +1,8 @@
 /* disturb.h: would a signal be noticed by the program, in the system call that a thread is blocked
    in?
 
-   Calls that SA_RESTART does not restart return EINTR, and some return part of a transfer
-   (HAZARDS.md A3).  Where the thread is inside a wrapper of ours that hides this (blocking.h), all
+   Calls that SA_RESTART does not restart return EINTR, and some return part of a transfer.
+   Where the thread is inside a wrapper of ours that hides this (blocking.h), all
    is well: the wrapper's return address then lies just above libc's frame.  So it is for libc's own
    loops around futex and poll.  In an inline system call of somebody else, or in libc's syscall(),
    nobody hides it, and the thread must be left alone.

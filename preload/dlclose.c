@@ -1,5 +1,5 @@
 /* dlclose.c: tells the sampler that a module may be gone. dlopen is not wrapped, since its search
-   path depends on who calls it (HAZARDS.md H87).
+   path depends on who calls it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/blocking.h"
 #include "sampler/sampler.h"

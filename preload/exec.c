@@ -1,7 +1,7 @@
 /* exec.c: starting another program in this process, or in a child.
 
    A signal 33 that is queued when exec succeeds would kill the new program, which has no handler
-   yet (HAZARDS.md H82).  So exec takes the gate (no stop of ours is under way, none begins), has 33
+   yet.  So exec takes the gate (no stop of ours is under way, none begins), has 33
    ignored, which also drops what is queued and is inherited, and undoes both if exec fails.  For
    that instant a setuid in another thread, which glibc announces by 33, would not be heard in a
    thread; programs do not change their identity while another thread calls exec.

@@ -1,5 +1,5 @@
 /* malloc_info.c: glibc's reporting and tuning calls, answered from our own figures.  Left to glibc
-   they would start its allocator, in several threads at once even (HAZARDS.md H91).
+   they would start its allocator, in several threads at once even.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/print.h"

@@ -9,7 +9,7 @@
       is.  (libstdc++'s and libc++'s are written so, for their users' replacement of malloc.)
       A runtime that came with a dlopen'd plugin is not in our scope: it is found by the caller's
       module, or by its file's name if it is loaded.
-   3. Where an executable brings its own malloc the operators use that (HAZARDS.md H90): other
+   3. Where an executable brings its own malloc the operators use that: other
       libraries bind `malloc` to it and may free what they got from new.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/fast.h"

@@ -5,7 +5,7 @@
       looked up once.
    2. Synchronisation.  Every value is idempotent: two threads that look it up store the same.
    3. Rules.  Never guess: a pointer outside the window goes to the first `free` of the scope where
-      that is not ours (an executable with a malloc of its own, HAZARDS.md H90), else to the next
+      that is not ours (an executable with a malloc of its own), else to the next
       one after us (libraries opened with RTLD_DEEPBIND, blocks from before us).  Only an address
       that no allocator can have given is called an invalid free: misaligned, in the first 64 KiB,
       in the image of a loaded object, on the calling thread's stack.

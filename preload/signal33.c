@@ -104,7 +104,7 @@ static bool install(void)
 bool signal33_start(void)
 {
     if (!install()) return false;
-    /* A full mask comes through exec with 33 in it (HAZARDS.md H83); libc's sigprocmask would leave
+    /* A full mask comes through exec with 33 in it; libc's sigprocmask would leave
        it so. */
     uint64_t just33 = (uint64_t)1 << (SIGNAL33 - 1);
     raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &just33, 0, 8);

@@ -6,7 +6,7 @@
       that by tgkill (si_code SI_TKILL), we send with SI_QUEUE and a magic value.
    2. Order.  Ours is installed over whatever is there, and what is there is called for every signal
       that is not ours. glibc installs its own when it makes its first thread, over ours: hence
-      signal33_check (HAZARDS.md H4, H84).
+      signal33_check.
    3. The handler runs with every signal blocked, restarts what can be restarted, uses an alternate
       stack where there is one, and makes raw system calls only.
 
@@ -51,7 +51,7 @@ bool signal33_action(int sig, struct signal33_action *to);
 /* Is ours the installed handler? */
 bool signal33_installed(void);
 
-/* exec: a queued 33 would kill the new program (HAZARDS.md H82).  `begin` makes the process ignore
+/* exec: a queued 33 would kill the new program.  `begin` makes the process ignore
    33, `failed` installs our handler again.  The caller holds the gate, or is a vfork child. */
 void signal33_exec_begin(void);
 void signal33_exec_failed(void);

@@ -4,7 +4,7 @@
       sees it (wait.c hides it from those).  It has all signals blocked but its own alarm, a stack
       of ours, and no libc.
    2. Its descriptor table is made its own and emptied at once, so that a pipe that the program
-      closes is closed (HAZARDS.md H65, H85).  It does not share the file system context (no
+      closes is closed.  It does not share the file system context (no
       CLONE_FS): while it did, the kernel would refuse the program's setns and unshare, and an exec
       of a setuid program would silently drop the privilege (fs/exec.c, check_unsafe_exec).
    3. Every 100 ms an alarm looks whether the parent still lives (getppid, not PR_SET_PDEATHSIG:

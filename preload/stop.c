@@ -10,7 +10,7 @@
       that a closefrom() closes under us.  The caller sleeps in the kernel meanwhile (CLONE_VFORK),
       its registers in its signal frame.  Where seccomp refuses the helper, the caller does the work
       itself.
-   3. Algorithm (HAZARDS.md C1).  List /proc/self/task; ask every thread not yet asked, save those
+   3. Algorithm.  List /proc/self/task; ask every thread not yet asked, save those
       that a signal would disturb (disturb.h); wait for the answers; list again, until a listing
       that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
       looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
@@ -145,7 +145,7 @@ void stop_arrived(uint32_t number, void *context)
     atomic_store(&r->context, NULL);
 }
 
-/* Queues the signal; the queue is bounded, and shared by all of a user's processes (HAZARDS.md H6).
+/* Queues the signal; the queue is bounded, and shared by all of a user's processes.
  */
 static long send_with_patience(uint32_t tid, uint32_t number)
 {

@@ -6,7 +6,7 @@
    2. Synchronisation.  A record is claimed by compare-and-swap on its tid, from 0, by the thread
       itself or by the one that stops the world, and freed by the latter when the tid is no longer
       listed.  The handler looks itself up by gettid, not by a thread-local pointer: it also runs in
-      threads that libc did not make, whose thread pointer is anybody's guess (HAZARDS.md H8).
+      threads that libc did not make, whose thread pointer is anybody's guess.
    3. When all records that a tid may use are taken, thread_enter returns NULL: the stop is
       incomplete.
    SPDX-License-Identifier: LGPL-2.1-or-later */

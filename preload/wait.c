@@ -1,7 +1,7 @@
 /* wait.c: hiding the snapshot child from a program that waits for any child.
 
-   The child ends without a signal, so only a wait with __WALL or __WCLONE can see it (HAZARDS.md
-   H86; wait(2)).  Such a wait that got our child is made again; what it had to say about the child
+   The child ends without a signal, so only a wait with __WALL or __WCLONE can see it
+   (wait(2)).  Such a wait that got our child is made again; what it had to say about the child
    is ours.  A wait with WNOHANG that would have said ECHILD says 0 while a snapshot runs.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/wait.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* The columns of the file, in the order that DESIGN.md section 3 gives them. */
+/* The columns of the file, in the order that doc/format.md gives them. */
 static const struct {
     const char *type, *unit;
     enum measure measure;

@@ -13,7 +13,7 @@
       with all signals blocked by sigprocmask; a thread's first trace maps 256 KiB, takes a mutex
    and calls pthread_setspecific, which may call calloc; initialisation opens a pipe.  Its trace
    cache is never flushed, so after a dlclose it is asked no more.
-   4. Fork (HAZARDS.md H81).  A child hangs in libunwind if at the fork another thread was inside
+   4. Fork.  A child hangs in libunwind if at the fork another thread was inside
    it, or inside the loader: dlopen and dlclose hold the lock that dl_iterate_phdr takes, and nobody
    can wait for them to end.  (A gate around our own calls was tried: 1 child of some 50 still hung
    beside a thread that calls dlopen.)  So a child of a process with threads never calls libunwind;

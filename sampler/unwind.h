@@ -35,7 +35,7 @@ void unwind_prepare_threads(void);
 
 bool unwind_has_libunwind(void);
 
-/* In the child of a process with threads libunwind is not called any more (HAZARDS.md H81). */
+/* In the child of a process with threads libunwind is not called any more. */
 void unwind_fork_prepare(void);
 void unwind_fork_parent(void);
 void unwind_fork_child(void);

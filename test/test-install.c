@@ -28,7 +28,7 @@ static void install(void)
              build, in_folder("install.log"));
 }
 
-/* Every file has its place (DESIGN.md section 3). */
+/* Every file has its place. */
 START_TEST(files_are_there)
 {
     static const char *const files[] = {"bin/gleaner", "include/gleaner.h", "share/man/man1/gleaner.1",

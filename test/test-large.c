@@ -422,7 +422,7 @@ START_TEST(address_limit)
 }
 END_TEST
 
-/* The program's own jemalloc may be configured: ours does not listen (HAZARDS.md H88).  With this
+/* The program's own jemalloc may be configured: ours does not listen.  With this
    string it would abort. */
 START_TEST(malloc_conf_is_not_ours)
 {

@@ -21,7 +21,7 @@
 /* Nobody but the copy calls them, so no header declares them. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* MALLOC_CONF and /etc/malloc.conf are the program's own copy's (HAZARDS.md H88: redis with
+/* MALLOC_CONF and /etc/malloc.conf are the program's own copy's (redis with
    MALLOC_CONF=abort_conf:… aborted ours). */
 char *gleaner_shim_getenv(const char *name)
 {

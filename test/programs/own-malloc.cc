@@ -1,5 +1,5 @@
 // own-malloc.cc: an executable with an allocator of its own that it exports: malloc, free, new and
-// delete, but neither the sized nor the aligned deletes, as firefox did (HAZARDS.md H90).  Blocks of
+// delete, but neither the sized nor the aligned deletes, as firefox did.  Blocks of
 // the library's new are freed here and the other way round.
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>

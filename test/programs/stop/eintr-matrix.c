@@ -1,5 +1,5 @@
-/* eintr-matrix.c: every blocking call of HAZARDS.md A3, each in a thread, while the world stops 100
-   times a second: no EINTR, no early return, no short transfer (T10).
+/* eintr-matrix.c: every blocking call that a signal can interrupt, each in a thread, while the world
+   stops 100 times a second: no EINTR, no early return, no short transfer.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
 
