@@ -90,7 +90,7 @@ END_TEST
 /* Without -o the report follows the program's own output, on stderr, and says what was there. */
 START_TEST(report_after_the_end)
 {
-    const char *argv[] = {gleaner(), "run", "-s", "4K", "sqlite3", ":memory:",
+    const char *argv[] = {gleaner(), "run", "-s", "all", "sqlite3", ":memory:",
                           "select length(hex(zeroblob(3000000)));", NULL};
     struct ran ran = run_program(argv);
     ck_assert_int_eq(ran.status, 0);
