@@ -7,7 +7,7 @@
 #include "heap/hooks.h"
 
 struct heap_options {
-    bool verify;             /* check invariants where that is asked for (heap_verify) */
+    bool verify;             /* heap_check checks, now and then and at the end */
     uint64_t decay_ns;       /* how long unused memory is kept before the system gets it back */
 };
 
@@ -97,5 +97,9 @@ void heap_stats(struct heap_stats *to);
 /* Walks every structure and checks every invariant. `complain` gets one line a violation (NULL: not
    wanted).  True if all hold.  Exact only while no other thread runs in the heap. */
 bool heap_verify(void (*complain)(const char *line));
+
+/* With the option `verify`, in a process with one thread: heap_verify, and where it fails the violations on stderr and the
+   process's end by SIGABRT.  Nothing otherwise.  The heap calls it at refills; call it at the process's end. */
+void heap_check(void);
 
 #endif

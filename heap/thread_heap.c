@@ -304,6 +304,8 @@ static bool find_pool(struct thread_heap *h, struct bin *b)
     return true;
 }
 
+#define VERIFY_TICKS 0x3ff /* with the option `verify` the whole heap is walked every so many slow paths */
+
 bool bin_refill(struct thread_heap *h, struct bin *b)
 {
     heap_notice_fork();
@@ -324,7 +326,10 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
     size_t got = b->n - before;
     b->taken += (int64_t)got;
     heap_account((int64_t)got * class_size[b->class]);
-    if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    if (unlikely((++h->ticks & 63) == 0)) {
+        thread_heap_tick(h);
+        if ((h->ticks & VERIFY_TICKS) == 0) heap_check();
+    }
     return got > 0;
 }
 

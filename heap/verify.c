@@ -8,6 +8,9 @@
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
 
+#include <stdlib.h>
+#include <sys/single_threaded.h>
+
 struct check {
     void (*complain)(const char *);
     bool ok;
@@ -131,6 +134,16 @@ static bool get_room(struct check *c)
         if (!c->listed[medium] || !c->cached[medium]) return false;
     }
     return true;
+}
+
+static void say(const char *line) { print_fd(2, "gleaner: verify: %s\n", line); }
+
+void heap_check(void)
+{
+    if (likely(!heap_options.verify) || !__libc_single_threaded || heap_verify(say)) return;
+    print_fd(2, "gleaner: the heap is damaged: this is a fault of Gleaner's, or memory outside the program's blocks "
+                "was written to\n");
+    abort();
 }
 
 bool heap_verify(void (*complain)(const char *line))

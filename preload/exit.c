@@ -6,6 +6,7 @@
    parent's memory.  A fatal signal and a bare system call write nothing.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/exit.h"
+#include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/face.h"
@@ -28,6 +29,7 @@ static struct {
     ino_t file;
 } own_stderr;
 static uint64_t interval;
+static bool verify;                 /* the key */
 static bool on_signal;              /* the `signal` key is in use */
 static _Atomic uint64_t next_write; /* os_now_coarse of the next interval's profile */
 static atomic_bool done;
@@ -60,6 +62,7 @@ static int stderr_now(void)
 
 static void process_ends(void)
 {
+    if (verify && fork_here() == FORK_SAME) heap_check();
     if (on_signal && fork_here() == FORK_SAME) snapshot_wait(SIGNAL_PROFILE_MS);
     if (!report && !profile) return;
     switch (fork_here()) {
@@ -101,10 +104,11 @@ void exit_start(const struct config *config)
     profile = config->exit_profile;
     follow = config->follow;
     on_signal = config->signal != 0;
+    verify = config->verify;
     interval = config->interval_ns;
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
     exit_pass_on();
-    if (!report && !profile && !on_signal) return;
+    if (!report && !profile && !on_signal && !verify) return;
     if (report || profile) keep_stderr();
     __cxa_atexit(at_exit, NULL, NULL);
     __cxa_at_quick_exit(at_exit, NULL);

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -551,6 +552,31 @@ START_TEST(test_misuse)
 }
 END_TEST
 
+/* heap_check is quiet about a sound heap, and ends the process over one that is not. */
+static int end_of_check(bool damage)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        heap_start(&(struct heap_options){.verify = true, .decay_ns = 1000000000});
+        void *b = heap_malloc(100);
+        if (damage) *state_of(b, false) = 1; /* of class 1: another class than its pool's */
+        heap_check();
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+START_TEST(test_check)
+{
+    ck_assert_int_eq(end_of_check(false), 0);
+    int status = end_of_check(true);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+}
+END_TEST
+
 /* ---- limits ---- */
 
 /* What is free gives its addresses back and takes them again: 40 MiB of each area, with one block of the first
@@ -660,6 +686,7 @@ int main(void)
     tcase_add_test(t, test_fork_counts);
     tcase_add_test(t, test_sampling);
     tcase_add_test(t, test_misuse);
+    tcase_add_test(t, test_check);
     tcase_add_test(t, test_impossible);
     tcase_add_test(t, test_decay_without_refills);
     tcase_add_test(t, test_save_memory);
