@@ -38,7 +38,7 @@ class Allocator:
 
 def find_library(soname):
     """The path of a shared library as the loader would find it, or None."""
-    folders = ["/usr/local/lib", "/usr/lib", "/lib", *glob.glob("/usr/lib/*-linux-gnu")]
+    folders = ["/usr/local/lib", "/usr/lib", "/lib", f"/usr/lib/{os.uname().machine}-linux-gnu"]
     for folder in folders:
         path = os.path.join(folder, soname)
         if os.path.exists(path):
