@@ -45,7 +45,6 @@ void heap_watch_forks(const atomic_uint *word, void (*forked)(void))
 
 void heap_suspend_sampling(void) { heap_tls.suspended++; }
 void heap_resume_sampling(void) { heap_tls.suspended--; }
-bool heap_sampling_suspended(void) { return heap_tls.suspended > 0; }
 
 void heap_thread_exit(void)
 {

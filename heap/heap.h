@@ -42,7 +42,6 @@ bool heap_find(const void *address, void **block, size_t *size, uint32_t *entry)
    allocates through the public names: libunwind, the loader. */
 void heap_suspend_sampling(void);
 void heap_resume_sampling(void);
-bool heap_sampling_suspended(void);
 
 /* The thread ends: its heap is set aside for another thread.  It may allocate again afterwards (exit
    handlers do); that works and is slow. */

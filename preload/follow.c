@@ -36,11 +36,6 @@ void follow_keep_in(int process)
     kept_in = process;
 }
 
-bool follow_children(void)
-{
-    return follow;
-}
-
 static bool is_preload(const char *variable)
 {
     return variable && strncmp(variable, PRELOAD, PRELOAD_LENGTH) == 0;

@@ -11,8 +11,6 @@
    taken out. */
 void follow_start(bool follow, const char *library);
 
-bool follow_children(void);
-
 /* The process of this number is the one that was asked for: what it becomes by exec is it still, not a child, and
    keeps the library, as long as its environment has GLEANER_FIRST.  (A program behind a script that ends in
    `exec` is the ordinary case.) */

@@ -25,7 +25,6 @@
 #endif
 
 static _Atomic int process; /* its number, 0 before start */
-static _Atomic unsigned generation;
 static atomic_uint *wiped; /* 1; NULL where the kernel cannot */
 
 static void prepare(void)
@@ -43,7 +42,6 @@ static void parent(void)
 static void child(void)
 {
     atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
-    atomic_fetch_add(&generation, 1);
     if (wiped) atomic_store(wiped, 1);
     heap_fork_child();
     sampler_fork_child();
@@ -72,9 +70,4 @@ enum fork_here fork_here(void)
 void fork_catch_up(void)
 {
     child();
-}
-
-unsigned fork_generation(void)
-{
-    return atomic_load(&generation);
 }

@@ -20,8 +20,4 @@ enum fork_here fork_here(void);
 /* Does the child's work in a FORK_RAW child, once. */
 void fork_catch_up(void);
 
-/* How many forks lie between the process that started and this one: a number to tell a copy of the
-   state made before a fork.  Any thread. */
-unsigned fork_generation(void);
-
 #endif

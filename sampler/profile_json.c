@@ -6,6 +6,7 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "sampler/module.h"
 #include "sampler/residency.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
@@ -180,10 +181,11 @@ static void sampler(struct protobuf *b)
     put(b,
         ",\"sampler\":{\"samples\":%lu,\"samples_freed\":%lu,\"live_entries\":%lu,"
         "\"dropped_entries\":%lu,\"stacks\":%lu,\"dropped_stacks\":%lu,\"one_frame\":%lu,"
-        "\"early\":%lu,\"memory\":%lu}",
+        "\"early\":%lu,\"dropped_modules\":%lu,\"memory\":%lu}",
         (unsigned long)s.samples, (unsigned long)s.samples_freed, (unsigned long)s.live_entries,
         (unsigned long)s.dropped_entries, (unsigned long)s.stacks, (unsigned long)s.dropped_stacks,
-        (unsigned long)s.one_frame, (unsigned long)s.early, (unsigned long)s.memory_bytes);
+        (unsigned long)s.one_frame, (unsigned long)s.early,
+        (unsigned long)module_dropped(), (unsigned long)s.memory_bytes);
 }
 
 void profile_json(struct protobuf *b, const struct profile_about *about, uint64_t now)

@@ -295,6 +295,7 @@ START_TEST(json)
     ck_assert_int_eq(number(j, "memory", "pools", NULL), 0); /* this program has none: test-residency */
     ck_assert_int_gt(number(j, "memory", "rss", NULL), 1000000);
     ck_assert_int_eq(number(j, "sampler", "dropped_entries", NULL), 3);
+    ck_assert_int_eq(number(j, "sampler", "dropped_modules", NULL), 0);
     ck_assert_int_eq(number(j, "collections", "major", NULL), 0);
     json_decref(j);
 }
