@@ -27,6 +27,59 @@ GLEANER_API extern int gleaner_dump(const char *path);
 /* Bytes and blocks that are allocated now; either pointer may be NULL. */
 GLEANER_API extern void gleaner_live(size_t *bytes, size_t *blocks);
 
+/* Collections: which blocks does nothing reach any more? */
+
+enum gleaner_collection { GLEANER_MINOR, GLEANER_MAJOR };
+
+/* Runs a collection now and waits for what it finds.  0; EAGAIN: a thread could not be stopped, or something not be
+   looked at, so that nothing may be called lost by it; ENOTSUP: collections cannot run here; ENOMEM.  Any
+   thread. */
+GLEANER_API extern int gleaner_collect(enum gleaner_collection kind);
+
+/* Blocks, and bytes given to them. */
+struct gleaner_count {
+    size_t blocks, bytes;
+};
+
+struct gleaner_leaks {
+    struct gleaner_count lost;       /* nothing reaches them: direct and indirect */
+    struct gleaner_count direct;     /* of them, those that no other lost block reaches */
+    struct gleaner_count indirect;
+    struct gleaner_count possible;   /* reached by an unusual form of pointer only; not in `lost` */
+    struct gleaner_count false_lost; /* called lost once, and freed, resized or written by the program since */
+};
+
+/* A moment, for leak checks that look only at blocks allocated since.  0 is the process's start. */
+GLEANER_API extern unsigned long gleaner_mark(void);
+
+/* A complete major collection, and what is lost now of the blocks allocated since `mark` (0: of all).  As gleaner_collect. */
+GLEANER_API extern int gleaner_leak_check(unsigned long mark, struct gleaner_leaks *leaks);
+
+/* What is known of a block (its first address). */
+enum gleaner_state {
+    GLEANER_NO_BLOCK,
+    GLEANER_YOUNG, /* allocated since the last collection */
+    GLEANER_OLD,
+    GLEANER_LOST,
+    GLEANER_POSSIBLY_LOST,
+    GLEANER_IGNORED
+};
+GLEANER_API extern enum gleaner_state gleaner_state(const void *block);
+
+/* Memory that the program wants looked at for pointers, and the opposite.  ENOMEM, EINVAL. */
+GLEANER_API extern int gleaner_add_root(const void *from, size_t bytes);
+GLEANER_API extern int gleaner_remove_root(const void *from, size_t bytes);
+
+/* The block, and what it reaches, is never called lost.  EINVAL if it is no block. */
+GLEANER_API extern int gleaner_ignore(const void *block);
+
+struct gleaner_statistics {
+    size_t minor, major, incomplete; /* collections */
+    size_t live, live_bytes, young, young_bytes;
+    double pause_ms_max, pause_ms_median;
+};
+GLEANER_API extern void gleaner_statistics(struct gleaner_statistics *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,42 @@
+/* collect.h: collections: what they do with a cut, and what is known of them.  preload/collection.h stops the world and calls this.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_COLLECT_H
+#define GLEANER_COLLECT_H
+
+#include "heap/lost.h"
+
+enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
+enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGERS };
+
+/* One collection, for the log and the profile.  Times in nanoseconds. */
+struct collection {
+    uint32_t number; /* from 1 */
+    enum collection_kind kind;
+    enum collection_trigger trigger;
+    bool snapshot;   /* marked by a child */
+    bool complete;
+    const char *why_not; /* where it is not complete */
+    uint64_t time;   /* since 1970, of the cut */
+    uint64_t pause;  /* the whole stop, as the program felt it */
+    uint64_t stop, roots, remember, mark, sweep; /* parts; roots and mark of a snapshot are outside the pause */
+    uint64_t young, young_bytes;       /* blocks found young */
+    uint64_t promoted, promoted_bytes; /* of them, reached */
+    uint64_t lost, lost_bytes;         /* newly lost */
+};
+
+/* Figures over all collections so far. */
+struct collections {
+    uint64_t minor, major, incomplete;
+    uint64_t promoted_bytes;
+    /* milliseconds: median, 99th percentile, maximum, over all of them (a histogram with 5 % steps) */
+    struct collection_spread {
+        double p50, p99, max;
+    } pause, stop, mark;
+    struct collection latest;
+};
+void collections(struct collections *);
+
+/* Was the block allocated before the latest collection?  False for one that is no live block. */
+bool heap_is_old(const void *block);
+
+#endif

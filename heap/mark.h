@@ -1,0 +1,44 @@
+/* mark.h: marking: from words to all blocks that they reach.
+
+   Which words are pointers (DESIGN section 6): the low 48 bits of any aligned word that point into a block, its interior
+   included; and the word as glibc's PTR_UNMANGLE would turn it.  The marker has a stack of its own, mapped as it grows; where memory for it
+   is refused, blocks whose contents are still to be scanned are found again by a pass over the pools that were flagged
+   (as OCaml's major_gc.c redarkens its heap).  Blocks are prefetched through a small first-in-first-out ring between
+   discovery and scan (Cher, Hosking and Vitek 2004).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_MARK_H
+#define GLEANER_MARK_H
+
+#include "heap/white.h"
+
+struct mark_stats {
+    uint64_t blocks, bytes; /* reached */
+    uint64_t words;         /* looked at */
+    uint64_t rescans;       /* passes after the stack was full */
+};
+
+struct marker;
+
+/* Memory for a marker that takes blocks from `white` (which it changes); NULL without. `guard` is the cut's pointer guard. */
+struct marker *mark_start(struct white *white, uintptr_t guard);
+void mark_end(struct marker *);
+
+/* Marks what the words in [from, to) reach directly and notes it for mark_drain. */
+void mark_words(struct marker *, const uintptr_t *from, const uintptr_t *to);
+
+/* Marks everything that is reached from what was marked. */
+void mark_drain(struct marker *);
+
+void mark_stats(const struct marker *, struct mark_stats *to);
+
+/* The two forms in which a word may point into the window; both may be outside of it. */
+static inline uintptr_t mark_plain(uintptr_t word) { return word & 0x0000ffffffffffff; }
+static inline uintptr_t mark_demangled(uintptr_t word, uintptr_t guard)
+{
+    return (word >> 17 | word << 47) ^ guard;
+}
+
+/* For tests: the stack's room in entries (0: as much as there is memory for). */
+void mark_limit_stack(size_t entries);
+
+#endif
