@@ -1,14 +1,23 @@
 /* alloc.c: the slow paths of allocation: first blocks, empty bins, sample points, alignment, large
    blocks, and realloc.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/caller.h"
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/lost.h"
+#include "heap/tag.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* ---- sampling ---- */
+
+/* Every block takes the slow path: its caller is wanted (heap_options.watch), or it is to be ignored. */
+static ALWAYS_INLINE bool every_block(void) { return heap_options.watch || heap_tls.ignoring > 0; }
+
+/* One byte more than asked, so that a pointer to a block's end lies in it.  (A large block's end is known: white.c.) */
+static ALWAYS_INLINE size_t padded(size_t size) { return heap_options.watch ? size + 1 : size; }
 
 /* The block that is about to be handed out is one more than `left` allowed: asks how many sample points lie in
    it and how far the next one is. */
@@ -16,23 +25,58 @@ static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b
 {
     unsigned n = 0;
     int64_t follow = INT64_MAX / 2;
-    if (heap_hooks->due) follow = heap_hooks->due(&h->hook, b->class, class_size[b->class] / 8, &n);
     b->counted += (uint64_t)(b->left_start - b->left);
+    if (b->follow > 0) follow = b->follow - 1;
+    else if (heap_hooks->due) follow = heap_hooks->due(&h->hook, b->class, class_size[b->class] / 8, &n);
+    if (unlikely(every_block())) {
+        b->follow = follow;
+        follow = 0;
+    } else b->follow = 0;
     b->left = b->left_start = follow;
     return heap_tls.suspended ? 0 : n;
 }
 
-static ALWAYS_INLINE void track(struct thread_heap *h, void *block, size_t asked, unsigned class,
+/* What a block of no sample point is tagged with. */
+static uint32_t tag_of_watched(const void *caller)
+{
+    uint32_t number = heap_options.watch ? caller_intern((uintptr_t)caller) : 0;
+    return (number ? TAG_CALLER | number : 0) | (heap_tls.ignoring > 0 ? TAG_IGNORED : 0);
+}
+
+static void tag_slot(void *block, unsigned class, uint32_t tag)
+{
+    bool medium = class_is_medium(class);
+    struct pool *p = pool_of(block, medium);
+    if (!pool_set_tag(p, slot_in_pool(block, class, medium), tag)) return;
+    if (!(tag & TAG_IGNORED)) return;
+    atomic_store(&p->ignored, true);
+    *state_of(block, medium) = (int8_t)(class | STATE_TRACKED); /* so that a free clears the tag */
+}
+
+static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked, unsigned class,
                                 enum heap_source source, unsigned n)
 {
-    if (!heap_hooks->allocated) return;
+    if (!heap_hooks->allocated) return false;
     bool medium = class_is_medium(class);
     uint32_t entry = heap_hooks->allocated(&h->hook, block, asked, class_size[class], source, n);
-    if (entry == 0) return;
+    if (entry == 0) return false;
     struct pool *p = pool_of(block, medium);
-    if (pool_set_entry(p, slot_in_pool(block, class, medium), entry))
+    if (unlikely(heap_tls.ignoring > 0)) {
+        entry |= TAG_IGNORED;
+        atomic_store(&p->ignored, true);
+    }
+    if (pool_set_tag(p, slot_in_pool(block, class, medium), entry))
         *state_of(block, medium) = (int8_t)(class | STATE_TRACKED);
-    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, entry);
+    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, tag_entry(entry));
+    return true;
+}
+
+/* The last step of a block from a pool: what is kept of it. */
+static ALWAYS_INLINE void note(struct thread_heap *h, void *block, size_t asked, unsigned class,
+                               enum heap_source source, unsigned n, const void *caller)
+{
+    if (n > 0 && track(h, block, asked, class, source, n)) return;
+    if (unlikely(every_block())) tag_slot(block, class, tag_of_watched(caller));
 }
 
 /* ---- pools ---- */
@@ -43,7 +87,7 @@ static bool elsewhere(size_t size, enum heap_source source, void **block)
            heap_hooks->elsewhere(size, block);
 }
 
-static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source)
+static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source, const void *caller)
 {
     void *others;
     if (elsewhere(asked, source, &others)) return others;
@@ -58,7 +102,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     if (--b->left < 0) n = sample_points(h, b);
     void *block = b->slot[--b->n];
     *state_of(block, class_is_medium(class)) = (int8_t)class;
-    if (unlikely(n > 0)) track(h, block, asked, class, source, n);
+    if (unlikely(n > 0 || every_block())) note(h, block, asked, class, source, n, caller);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
 none:
@@ -68,13 +112,13 @@ none:
 }
 
 /* From a bin that has slots: a sample point was due, and the count for this block is taken off already. */
-static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source source)
+static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source source, const void *caller)
 {
     struct thread_heap *h = heap_tls.heap;
     unsigned class = b->class, n = sample_points(h, b);
     void *block = b->slot[--b->n];
     *state_of(block, class_is_medium(class)) = (int8_t)class;
-    if (likely(n > 0)) track(h, block, asked, class, source, n);
+    if (likely(n > 0 || every_block())) note(h, block, asked, class, source, n, caller);
     /* A program whose bins never run empty comes by no other slow path, and memory it has freed waits for decay.
        (With every block sampled, a tick in sixteen.) */
     if (unlikely((++h->ticks & 15) == 0)) thread_heap_tick(h);
@@ -82,7 +126,7 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     return block;
 }
 
-static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source)
+static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source, const void *caller)
 {
     void *others;
     if (elsewhere(size, source, &others)) return others;
@@ -97,13 +141,15 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
         if (!block) goto none;
     }
     heap_account((int64_t)given);
+    uint32_t tag = unlikely(every_block()) ? tag_of_watched(caller) : 0;
     if (h && heap_hooks->large) {
         unsigned n = heap_hooks->large(&h->hook, given / 8);
         if (n > 0 && !heap_tls.suspended && heap_hooks->allocated) {
             uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, source, n);
-            if (entry) large_set_entry(block, entry);
+            if (entry) tag = entry | (tag & TAG_IGNORED);
         }
     }
+    if (tag) large_set_entry(block, tag);
     if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
@@ -113,22 +159,34 @@ none:
     return NULL;
 }
 
-void *heap_malloc_slow(size_t size, enum heap_source source)
+/* With padding the class may be another than the fast path's. */
+static NOINLINE void *alloc_padded(size_t size, enum heap_source source, const void *caller)
 {
-    struct bin *b = heap_tls.by_size[(size + 15) >> 4];
-    if (likely(b->n > 0)) return alloc_due(b, size, source);
-    return alloc_from(small_class_of[(size + 15) >> 4], size, source);
+    if (padded(size) <= MEDIUM_MAX) return alloc_from(class_for(padded(size)), size, source, caller);
+    return alloc_large(padded(size), 1, source == HEAP_CALLOC, source, caller);
 }
 
-void *heap_malloc_medium(size_t size, enum heap_source source)
+void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller)
 {
-    if (size > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source);
+    struct bin *b = heap_tls.by_size[(size + 15) >> 4];
+    if (unlikely(heap_options.watch)) {
+        if (b->n > 0) b->left++; /* the fast path counted a block that this bin does not give */
+        return alloc_padded(size, source, caller);
+    }
+    if (likely(b->n > 0)) return alloc_due(b, size, source, caller);
+    return alloc_from(small_class_of[(size + 15) >> 4], size, source, caller);
+}
+
+void *heap_malloc_medium(size_t size, enum heap_source source, const void *caller)
+{
+    if (size > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
     unsigned class = medium_class_of[(size + 127) >> 7];
     struct bin *b = heap_tls.by_class[class];
+    if (unlikely(heap_options.watch)) return alloc_padded(size, source, caller);
     BIN_POP(b, true, goto slow);
 slow:
-    if (likely(b->n > 0)) return alloc_due(b, size, source);
-    return alloc_from(class, size, source);
+    if (likely(b->n > 0)) return alloc_due(b, size, source, caller);
+    return alloc_from(class, size, source, caller);
 }
 
 void *heap_malloc(size_t size) { return heap_malloc_fast(size, HEAP_MALLOC); }
@@ -148,20 +206,22 @@ void *heap_calloc(size_t count, size_t size)
 void *heap_aligned(size_t alignment, size_t size)
 {
     if (alignment <= 16) return heap_malloc_fast(size, HEAP_ALIGNED);
-    unsigned class = class_for_aligned(alignment, size);
-    if (class != 0) return alloc_from(class, size, HEAP_ALIGNED);
-    return alloc_large(size > 0 ? size : 1, alignment, false, HEAP_ALIGNED);
+    unsigned class = size < MEDIUM_MAX ? class_for_aligned(alignment, padded(size)) : 0;
+    if (class != 0) return alloc_from(class, size, HEAP_ALIGNED, CALLER());
+    return alloc_large(size > 0 ? size : 1, alignment, false, HEAP_ALIGNED, CALLER());
 }
 
 /* ---- realloc ---- */
 
-static void resized(void *block, uint32_t entry, size_t asked, size_t given)
+static void resized(void *block, uint32_t tag, size_t asked, size_t given)
 {
+    uint32_t entry = tag_entry(tag);
+    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_RESIZED);
     if (entry && heap_hooks->resized)
         heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given);
 }
 
-static void *move(void *block, size_t old, size_t size)
+static ALWAYS_INLINE void *move(void *block, size_t old, size_t size)
 {
     void *new = heap_malloc_fast(size, HEAP_REALLOC);
     if (!new) return NULL;
@@ -178,10 +238,10 @@ static void sample_growth(void *block, size_t old, size_t size, size_t given)
     unsigned n = heap_hooks->large(&h->hook, (given - old) / 8);
     if (n == 0 || heap_tls.suspended) return;
     uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, HEAP_REALLOC, n);
-    if (entry) large_set_entry(block, entry);
+    if (entry) large_set_entry(block, entry | (large_entry(block) & TAG_IGNORED));
 }
 
-static void *realloc_large(void *block, size_t old, size_t size)
+static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
 {
     if (size > MEDIUM_MAX) {
         void *now = block;
@@ -193,9 +253,9 @@ static void *realloc_large(void *block, size_t old, size_t size)
         if (given) {
             if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);
-            uint32_t entry = large_entry(now);
-            if (entry) resized(now, entry, size, given);
-            else sample_growth(now, old, size, given);
+            uint32_t tag = large_entry(now);
+            resized(now, tag, size, given);
+            if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
             return now;
         }
         if (size <= old && size > old / 2) return block;
@@ -225,11 +285,11 @@ void *heap_realloc(void *block, size_t size)
     if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES)
         return realloc_large(block, old, size);
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
-    if (size <= old && (size > old / 2 || old <= 64)) {
+    if (padded(size) <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;
         if (unlikely(*state_of(block, medium) < 0)) {
             struct pool *p = pool_of(block, medium);
-            resized(block, pool_entry(p, slot_of(p, block)), size, old);
+            resized(block, pool_tag(p, slot_of(p, block)), size, old);
         }
         return block;
     }

@@ -3,7 +3,10 @@
 #ifndef GLEANER_COLLECT_H
 #define GLEANER_COLLECT_H
 
+#include "heap/cut.h"
 #include "heap/lost.h"
+#include "heap/lost_record.h"
+#include "heap/present.h"
 
 enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
 enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGERS };
@@ -35,6 +38,33 @@ struct collections {
     struct collection latest;
 };
 void collections(struct collections *);
+
+/* ---- what preload/collection.c calls ---- */
+
+struct collect_options {
+    bool frozen;              /* in a snapshot child: what its copy froze; else everything, in a stopped process */
+    enum present_way at_best; /* PRESENT_SCAN; tests: a lower one */
+    bool vet;                 /* look for exotic pointers */
+};
+
+/* Everything of a major collection but the stop: finds what is lost and writes it to `to` (done = 1 last). Inside a stopped world, or in a
+   snapshot child. */
+void collect_major(struct verdict *to, const struct cut *, const struct collect_options *);
+
+/* A minor collection, inside the stopped world; fills `of` but its pause. */
+void collect_minor(const struct cut *, const struct collect_options *, struct collection *of);
+
+/* Before a major collection's marking, in the pause: makes all blocks old; fills young and young_bytes. */
+void collect_age(struct collection *of);
+
+/* Counts a collection that is over. The holder of the gate. */
+void collect_count(const struct collection *);
+
+/* CLOCK_MONOTONIC, in nanoseconds. */
+uint64_t collect_clock(void);
+
+/* After fork, in the child: nothing was collected yet. */
+void collect_fork_child(void);
 
 /* Was the block allocated before the latest collection?  False for one that is no live block. */
 bool heap_is_old(const void *block);

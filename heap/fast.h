@@ -10,11 +10,14 @@
 #include "heap/thread_heap.h"
 
 /* Everything that the fast paths do not do. */
-void *heap_malloc_slow(size_t size, enum heap_source source);
-void *heap_malloc_medium(size_t size, enum heap_source source);
+void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller);
+void *heap_malloc_medium(size_t size, enum heap_source source, const void *caller);
 void heap_free_other(void *block);             /* not a granule of the small area */
 void heap_free_slow(void *block, bool medium); /* tracked, or no live block */
 void heap_free_full(void *block, struct bin *bin); /* checked and marked free; the bin is full */
+
+/* Where the function that this is inlined in was called from. */
+#define CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
 
 /* Pops a slot from the bin and marks it, or lets `slow` run.  A slot is never NULL, which the
    compiler need not check again. */
@@ -32,9 +35,9 @@ void heap_free_full(void *block, struct bin *bin); /* checked and marked free; t
 
 static ALWAYS_INLINE void *heap_malloc_fast(size_t size, enum heap_source source)
 {
-    if (unlikely(size > SMALL_MAX)) return heap_malloc_medium(size, source);
+    if (unlikely(size > SMALL_MAX)) return heap_malloc_medium(size, source, CALLER());
     struct bin *b = heap_tls.by_size[(size + 15) >> 4];
-    BIN_POP(b, false, return heap_malloc_slow(size, source));
+    BIN_POP(b, false, return heap_malloc_slow(size, source, CALLER()));
 }
 
 static ALWAYS_INLINE uintptr_t rotate_right(uintptr_t v, unsigned n)

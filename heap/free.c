@@ -3,6 +3,8 @@
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/lost.h"
+#include "heap/tag.h"
 
 static struct heap_thread_hook *hook_of_thread(void)
 {
@@ -46,11 +48,11 @@ bool heap_find(const void *address, void **block, size_t *size, uint32_t *entry)
         if (!state_is_live(state)) return false;
         *block = start;
         *size = class_size[p->class];
-        *entry = state < 0 ? pool_entry(p, slot) : 0;
+        *entry = state < 0 ? tag_entry(pool_tag(p, slot)) : 0;
         return true;
     }
     if (!in_large(address) || !large_find(address, block, size)) return false;
-    *entry = large_entry(*block);
+    *entry = tag_entry(large_entry(*block));
     return true;
 }
 
@@ -81,13 +83,13 @@ static COLD void misuse(void *address)
         void *start = slot_address(p, slot);
         int8_t state = *state_of(start, medium);
         enum heap_misuse kind = start == address && !state_is_live(state) ? HEAP_DOUBLE_FREE : HEAP_INVALID_FREE;
-        heap_hooks->misuse(kind, address, start, class_size[p->class], state_is_live(state) && state < 0 ? pool_entry(p, slot) : 0);
+        heap_hooks->misuse(kind, address, start, class_size[p->class], state_is_live(state) && state < 0 ? tag_entry(pool_tag(p, slot)) : 0);
         return;
     }
     void *block;
     size_t size;
     if (in_large(address) && large_find(address, &block, &size)) {
-        heap_hooks->misuse(HEAP_INVALID_FREE, address, block, size, large_entry(block));
+        heap_hooks->misuse(HEAP_INVALID_FREE, address, block, size, tag_entry(large_entry(block)));
         return;
     }
     bool page = ((uintptr_t)address & (OS_PAGE - 1)) == 0;
@@ -129,7 +131,8 @@ void heap_free_slow(void *block, bool medium)
     }
     unsigned class = *state & STATE_CLASS;
     struct pool *p = pool_of(block, medium);
-    uint32_t entry = pool_take_entry(p, slot_in_pool(block, class, medium));
+    uint32_t tag = pool_take_tag(p, slot_in_pool(block, class, medium)), entry = tag_entry(tag);
+    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_FREED);
     *state = 0;
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry);
     put_away(block, class);
@@ -138,13 +141,15 @@ void heap_free_slow(void *block, bool medium)
 static NOINLINE void free_large(void *block)
 {
     heap_notice_fork();
-    uint32_t entry;
-    size_t size = large_free(block, &entry);
+    uint32_t tag;
+    size_t size = large_free(block, &tag);
     if (unlikely(size == 0)) {
         misuse(block);
         return;
     }
     heap_account(-(int64_t)size);
+    uint32_t entry = tag_entry(tag);
+    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_FREED);
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry);
     struct thread_heap *h = heap_tls.heap;
     if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);

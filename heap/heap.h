@@ -8,6 +8,7 @@
 
 struct heap_options {
     bool verify;             /* heap_check checks, now and then and at the end */
+    bool watch;              /* collection is on: the caller of every block is kept, and a byte of room behind it */
     uint64_t decay_ns;       /* how long unused memory is kept before the system gets it back */
 };
 
@@ -42,6 +43,13 @@ bool heap_find(const void *address, void **block, size_t *size, uint32_t *entry)
    allocates through the public names: libunwind, the loader. */
 void heap_suspend_sampling(void);
 void heap_resume_sampling(void);
+
+/* The block is never called lost, nor what it reaches (a root).  False if no live block starts there. */
+bool heap_ignore(const void *block);
+
+/* So are the blocks that the calling thread allocates from now on, until the opposite; they nest. */
+void heap_ignore_begin(void);
+void heap_ignore_end(void);
 
 /* The thread ends: its heap is set aside for another thread.  It may allocate again afterwards (exit
    handlers do); that works and is slow. */

@@ -62,6 +62,10 @@ struct heap_hooks {
     void (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
                     size_t given);
 
+    /* A block that was called lost was freed, resized or written by the program (enum lost_proof of lost.h): its tag (tag.h).
+       Before `freed`. `hook` may be NULL. */
+    void (*false_lost)(struct heap_thread_hook *hook, uint32_t tag, size_t given, int proof);
+
     /* A pointer that is not ours (outside the window, or in it but in no piece of ours). */
     void (*foreign_free)(void *);
     void *(*foreign_realloc)(void *, size_t);

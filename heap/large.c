@@ -42,7 +42,9 @@ static bool change(struct large_record *r, uint32_t *from, uint32_t to)
 static bool take(struct large_record *r, uint32_t *state, uint32_t to)
 {
     *state = atomic_load_explicit(&r->state, memory_order_acquire);
-    return (*state & LARGE_STATE_MASK) == LARGE_LIVE && change(r, state, to);
+    while ((*state & LARGE_STATE_MASK) == LARGE_LIVE) /* a collection may make it old meanwhile */
+        if (change(r, state, to)) return true;
+    return false;
 }
 
 static void free_inside(uint32_t page)
@@ -95,7 +97,7 @@ static void *from_cache(size_t bytes, size_t alignment, bool zero)
     struct large_record *r = large_record_of(page);
     uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
     atomic_store_explicit(&r->entry, 0, memory_order_relaxed);
-    atomic_store_explicit(&r->state, (state & ~LARGE_STATE_MASK) | LARGE_LIVE,
+    atomic_store_explicit(&r->state, (state & ~(LARGE_STATE_MASK | LARGE_OLD)) | LARGE_LIVE,
                           memory_order_release);
     return block;
 }

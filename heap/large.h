@@ -11,7 +11,7 @@
 void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given);
 
 /* Frees a block; returns its size, or 0 if no live large block starts at this address (nothing was
-   done then). `*entry` gets its tracked entry (0 if none).  Two threads that free the same block:
+   done then). `*entry` gets its tag (0 if none).  Two threads that free the same block:
    exactly one gets the size. */
 size_t large_free(void *block, uint32_t *entry);
 
@@ -31,7 +31,7 @@ size_t large_size(const void *block);
 /* Start and size of the live large block around an address in the large area; false if none. */
 bool large_find(const void *address, void **block, size_t *size);
 
-/* The tracked entry beside a live block. */
+/* The tag beside a live block (tag.h). */
 void large_set_entry(void *block, uint32_t entry);
 uint32_t large_entry(const void *block);
 

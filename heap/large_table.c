@@ -52,6 +52,11 @@ bool large_table_map(uint32_t page, size_t bytes, bool *occupied)
     return true;
 }
 
+uint32_t large_table_pages(void)
+{
+    return atomic_load(&next_chunk) * LARGE_CHUNK_PAGES;
+}
+
 size_t large_table_bytes(void)
 {
     return atomic_load(&table_bytes);

@@ -41,11 +41,12 @@ enum large_state {
 };
 #define LARGE_STATE_MASK 0xffu
 #define LARGE_DIRECT 0x100u  /* mapped by large_map, not by jemalloc */
+#define LARGE_OLD 0x200u     /* as STATE_OLD of pool.h */
 #define LARGE_ARENA_SHIFT 16 /* above: the arena of a jemalloc block */
 
 struct large_record {
     _Atomic uint32_t state; /* enum large_state | LARGE_DIRECT | arena << LARGE_ARENA_SHIFT */
-    _Atomic uint32_t entry; /* LIVE: the tracked entry; on a stack: page + 1 of the next */
+    _Atomic uint32_t entry; /* LIVE: the tag (tag.h); on a stack: page + 1 of the next */
     _Atomic uint64_t bytes; /* of the block */
 };
 _Static_assert(sizeof(struct large_record) == 16, "256 KiB of records a chunk");
@@ -121,6 +122,9 @@ bool large_table_find(const void *address, uint32_t *page, size_t *bytes);
 
 /* Calls `each` for every live block's first page until it returns false. */
 void large_table_each(bool (*each)(uint32_t page, size_t bytes, void *user), void *user);
+
+/* Pages of the area that were ever claimed, from its start. */
+uint32_t large_table_pages(void);
 
 /* Bytes mapped for the tables. */
 size_t large_table_bytes(void);

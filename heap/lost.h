@@ -57,6 +57,10 @@ void lost_totals(struct lost_totals *);
 /* The same of one size class (HEAP_CLASS_LARGE for large): blocks that are lost. */
 uint64_t lost_of_class(unsigned class);
 
+/* The program has freed or resized a block whose tag says that it is lost: counts the proof and ends the record.  Any thread;
+   lock-free. */
+void lost_proved(void *block, uint32_t tag, enum lost_proof);
+
 /* Is a live block lost, and how? False if not (or not ours). */
 bool lost_find(const void *block, struct lost_view *);
 

@@ -9,6 +9,7 @@
 #ifndef GLEANER_MARK_H
 #define GLEANER_MARK_H
 
+#include "heap/present.h"
 #include "heap/white.h"
 
 struct mark_stats {
@@ -19,9 +20,13 @@ struct mark_stats {
 
 struct marker;
 
-/* Memory for a marker that takes blocks from `white` (which it changes); NULL without. `guard` is the cut's pointer guard. */
-struct marker *mark_start(struct white *white, uintptr_t guard);
+/* Memory for a marker that takes blocks from `white` (which it changes); NULL without. `guard` is the cut's pointer guard, 0: none.
+   `present`: what keeps the marker from touching pages of large blocks that were never written. */
+struct marker *mark_start(struct white *white, uintptr_t guard, struct present *present);
 void mark_end(struct marker *);
+
+/* Marks nothing itself, but all that the block's words reach: for blocks that are roots. */
+void mark_block(struct marker *, uintptr_t start, size_t bytes);
 
 /* Marks what the words in [from, to) reach directly and notes it for mark_drain. */
 void mark_words(struct marker *, const uintptr_t *from, const uintptr_t *to);
@@ -33,9 +38,13 @@ void mark_stats(const struct marker *, struct mark_stats *to);
 
 /* The two forms in which a word may point into the window; both may be outside of it. */
 static inline uintptr_t mark_plain(uintptr_t word) { return word & 0x0000ffffffffffff; }
-static inline uintptr_t mark_demangled(uintptr_t word, uintptr_t guard)
+static inline uintptr_t mark_demangled(uintptr_t word, uintptr_t guard) /* as glibc's pointer_guard.h of each machine */
 {
+#if defined(__x86_64__)
     return (word >> 17 | word << 47) ^ guard;
+#else
+    return word ^ guard;
+#endif
 }
 
 /* For tests: the stack's room in entries (0: as much as there is memory for). */

@@ -306,7 +306,7 @@ bool pool_make_entries(struct pool *p)
     return true;
 }
 
-uint32_t pool_entry(struct pool *p, unsigned slot)
+uint32_t pool_tag(struct pool *p, unsigned slot)
 {
     _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
     return entries ? atomic_load_explicit(&entries[slot], memory_order_acquire) : 0;

@@ -19,7 +19,9 @@
         in a thread's cache           0        0
         returned by another thread    0        STATE_RETURNED (until the owner collects it)
         live                          0        class
-        live and tracked              0        class | STATE_TRACKED
+        live and tracked, or lost     0        class | STATE_TRACKED
+        live since before the latest
+        collection                             | STATE_OLD
       For every pool: slots = free + cached + returned + live.  (heap_verify)
 
    3. Synchronisation.  Free bits, `free`, `list` and links belong to the owner, a thread heap.
@@ -45,7 +47,8 @@
 #define SMALL_BIT_WORDS 32u /* 2048 slots of 16 bytes */
 #define MEDIUM_BIT_WORDS 4u /* 227 slots of 1152 bytes */
 
-#define STATE_TRACKED 0x80u
+#define STATE_TRACKED 0x80u /* a free of it must look at its tag */
+#define STATE_OLD 0x40u     /* was there at the latest collection; what is allocated since has it not */
 #define STATE_RETURNED 0x80u /* tracked of class 0: negative as a signed byte, so never taken for live */
 #define STATE_CLASS 0x3fu
 
@@ -65,7 +68,7 @@ struct thread_heap;
 struct pool {
     /* any thread */
     _Atomic(struct thread_heap *) owner;
-    _Atomic(_Atomic uint32_t *) entries; /* tracked entry of each slot; NULL until a slot is sampled */
+    _Atomic(_Atomic uint32_t *) entries; /* tag of each slot (tag.h); NULL until a slot has one */
     _Atomic uint32_t returned;       /* slots that other threads gave back since the last collection */
     _Atomic uint32_t link;           /* next on an idstack, or on the owner's list of notices */
     atomic_bool notified;            /* is on some heap's list of notices */
@@ -77,6 +80,7 @@ struct pool {
     uint16_t cursor; /* word of the bitmap where the search for a free slot goes on */
     uint32_t next, prev; /* neighbours in the owner's list, ID_NONE at its ends */
     _Atomic uint32_t notice; /* next on the owner's list of notices */
+    atomic_bool ignored; /* a block in it is, or was, to be ignored (heap_ignore) */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct pool) == 64, "a descriptor is one cache line");
 
@@ -166,18 +170,18 @@ void pool_format(struct pool *, unsigned class);
 /* Turns slots that other threads have returned into free ones; the owner only. How many. */
 unsigned pool_collect_returned(struct pool *);
 
-/* The tracked entry beside a slot: sets it (false if no memory), takes it (0 if none). */
+/* The tag beside a slot: sets it (false if no memory), takes it (0 if none). */
 bool pool_make_entries(struct pool *);
-static inline bool pool_set_entry(struct pool *p, unsigned slot, uint32_t entry)
+static inline bool pool_set_tag(struct pool *p, unsigned slot, uint32_t tag)
 {
     if (unlikely(!atomic_load_explicit(&p->entries, memory_order_acquire)) && !pool_make_entries(p))
         return false;
-    atomic_store_explicit(&atomic_load_explicit(&p->entries, memory_order_acquire)[slot], entry,
+    atomic_store_explicit(&atomic_load_explicit(&p->entries, memory_order_acquire)[slot], tag,
                           memory_order_release);
     return true;
 }
-uint32_t pool_entry(struct pool *, unsigned slot);
-static inline uint32_t pool_take_entry(struct pool *p, unsigned slot)
+uint32_t pool_tag(struct pool *, unsigned slot);
+static inline uint32_t pool_take_tag(struct pool *p, unsigned slot)
 {
     _Atomic uint32_t *entries = atomic_load_explicit(&p->entries, memory_order_acquire);
     if (unlikely(!entries)) return 0;

@@ -13,7 +13,7 @@ static struct bin no_bin; /* empty and without room */
 
 THREAD_LOCAL struct heap_tls heap_tls = {
     .by_size = {NO_BINS_64, &no_bin},
-    .by_class = {NO_BINS_64},
+    .by_class = {NO_BINS_64, NO_BINS_64},
 };
 
 _Atomic int64_t late_taken[HEAP_CLASSES];
@@ -94,7 +94,8 @@ void bin_open(struct bin *b, unsigned class)
 static void adopt_bins(struct thread_heap *h)
 {
     for (unsigned i = 0; i <= SMALL_MAX / 16; i++) heap_tls.by_size[i] = h->bin[small_class_of[i]];
-    for (unsigned c = 1; c <= POOL_CLASSES; c++) heap_tls.by_class[c] = h->bin[c];
+    for (unsigned c = 1; c <= POOL_CLASSES; c++)
+        heap_tls.by_class[c] = heap_tls.by_class[c | STATE_OLD] = h->bin[c];
     heap_tls.heap = h;
 }
 
@@ -118,7 +119,7 @@ void thread_heap_release(void)
     struct thread_heap *h = heap_tls.heap;
     if (!h) return;
     for (unsigned i = 0; i <= SMALL_MAX / 16; i++) heap_tls.by_size[i] = &no_bin;
-    for (unsigned c = 0; c < HEAP_CLASSES; c++) heap_tls.by_class[c] = &no_bin;
+    for (unsigned c = 0; c < 2 * HEAP_CLASSES; c++) heap_tls.by_class[c] = &no_bin;
     heap_tls.heap = NULL;
     atomic_store(&h->state, THREAD_HEAP_IDLE);
     heaps_push(&idle_heaps, h->number);

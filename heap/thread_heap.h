@@ -34,6 +34,7 @@ struct bin {
     uint32_t avail_last;
     uint32_t full_look; /* next full pool to look at for returned slots */
     int64_t left_start; /* what `left` was set to; allocated = counted + left_start - left */
+    int64_t follow;     /* while every block takes the slow path (`left` stays 0): what `left` would be */
     uint64_t counted;
     int64_t taken;      /* slots taken from pools minus slots given back; live = taken - n over all heaps */
     void *slot[];
@@ -62,9 +63,10 @@ struct thread_heap {
    fast paths to the slow one. */
 struct heap_tls {
     struct bin *by_size[SMALL_MAX / 16 + 1];
-    struct bin *by_class[HEAP_CLASSES];
+    struct bin *by_class[2 * HEAP_CLASSES]; /* by class, with STATE_OLD or without */
     struct thread_heap *heap; /* NULL: none yet, or none any more */
     uint32_t suspended;       /* sampling: heap_suspend_sampling */
+    uint32_t ignoring;        /* heap_ignore_begin: every block takes the slow path */
     bool ending;              /* heap_thread_exit was called: get a heap only for a moment */
 };
 extern THREAD_LOCAL struct heap_tls heap_tls;

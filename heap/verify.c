@@ -6,6 +6,7 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/stats.h"
+#include "heap/tag.h"
 #include "heap/thread_heap.h"
 
 #include <stdlib.h>
@@ -108,9 +109,12 @@ static void check_pool(struct check *c, struct pool *p)
             live++;
             if ((s & STATE_CLASS) != p->class) wrong(c, "a state byte names another class", p, slot, (uint8_t)s);
             if (bit) wrong(c, "a live slot is free in its pool", p, slot, 0);
-            if ((s < 0) != (pool_entry(p, slot) != 0)) wrong(c, "a slot's entry and its mark differ", p, slot, pool_entry(p, slot));
+            uint32_t tag = pool_tag(p, slot);
+            if (s >= 0 && (tag_entry(tag) != 0 || (tag & (TAG_IGNORED | TAG_LOST))))
+                wrong(c, "a slot has a tag that a free would not see", p, slot, tag);
         } else if (s != 0) wrong(c, "a state byte is none", p, slot, (uint8_t)s);
-        else if (pool_entry(p, slot) != 0) wrong(c, "a free slot has an entry", p, slot, pool_entry(p, slot));
+        else if (pool_tag(p, slot) & ~(TAG_CALLER | TAG_NUMBER) || tag_entry(pool_tag(p, slot)) != 0)
+            wrong(c, "a free slot has an entry", p, slot, pool_tag(p, slot));
         if (bit && s != 0) wrong(c, "a free slot has a state", p, slot, (uint8_t)s);
     }
     if (outside) wrong(c, "state bytes where no slot starts", p, outside, 0);

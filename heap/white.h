@@ -72,6 +72,15 @@ static inline bool white_take(struct white *w, const struct white_block *b)
 /* Calls `each` for every white block, by area and ascending address. */
 void white_each(const struct white *, void (*each)(const struct white_block *, void *user), void *user);
 
+/* Calls `each` for every ignored live block (heap_ignore): they are roots. */
+void white_each_ignored(void (*each)(uintptr_t start, size_t bytes, void *user), void *user);
+
+/* Makes every young block old.  In a stopped world, or where nothing else runs. */
+struct white_young {
+    uint64_t blocks, bytes; /* that were young */
+};
+void white_make_old(struct white_young *);
+
 /* Is the slot at a block's start allocated now (by its state byte)? */
 bool white_is_live(const struct white_block *);
 

@@ -24,6 +24,11 @@ void collection_apply(void);
 /* The tick hook's part: starts what is due. */
 void collection_tick(uint64_t now);
 
+struct stop_result;
+
+/* Inside the pause of a dump with leaks, before its snapshot is taken: the cut. */
+void collection_prepare_snapshot(const struct stop_result *);
+
 /* In a snapshot child that writes a profile (dump --leaks): a major collection of this frozen copy, whose result
    the profile then shows.  False if it is incomplete. */
 bool collection_in_snapshot(void);

@@ -312,6 +312,22 @@ static bool key_seed(struct config *c, const char *v)
     return true;
 }
 
+static bool key_snapshot(struct config *c, const char *v)
+{
+    return read_yes(v, &c->snapshot);
+}
+
+static bool key_pages(struct config *c, const char *v)
+{
+    static const char *const names[] = {"scan", "pagemap", "mincore"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!is(v, names[i])) continue;
+        c->pages = (enum config_pages)i;
+        return true;
+    }
+    return false;
+}
+
 static const struct key keys[] = {
     {"sample", key_sample, "bytes (512K), `all` or 0"},
     {"depth", key_depth, "1 to 256"},
@@ -331,6 +347,8 @@ static const struct key keys[] = {
     {"abort", key_abort, "yes or no"},
     {"unwind", key_unwind, "libunwind or fp"},
     {"seed", key_seed, "a number or random"},
+    {"snapshot", key_snapshot, "yes or no"},
+    {"pages", key_pages, "scan, pagemap or mincore"},
 };
 #define KEYS (sizeof keys / sizeof *keys)
 
@@ -340,7 +358,7 @@ void config_default(struct config *to)
     to->sample_bytes = 512 * KIB;
     to->depth = 64;
     to->reclaim_delay_ns = 60 * SECOND;
-    to->follow = to->abort = true;
+    to->follow = to->abort = to->snapshot = true;
     memcpy(to->output, "gleaner.%e.%p.%n.pb.gz", sizeof "gleaner.%e.%p.%n.pb.gz");
 }
 

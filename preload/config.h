@@ -11,6 +11,7 @@
 
 enum config_leaks { LEAKS_OFF, LEAKS_EXIT, LEAKS_EVERY };
 enum config_collect { COLLECT_UNSET, COLLECT_OFF, COLLECT_REPORT, COLLECT_RECLAIM };
+enum config_pages { PAGES_SCAN, PAGES_PAGEMAP, PAGES_MINCORE }; /* as enum present_way */
 enum config_log { LOG_NONE, LOG_GC, LOG_DEBUG };
 
 struct config {
@@ -27,6 +28,8 @@ struct config {
     int exit_code; /* 0 to 255 */
     int signal;    /* 0: none */
     bool follow, verify, abort;
+    bool snapshot; /* major collections by a snapshot child */
+    enum config_pages pages;
     enum config_log log;
     bool frame_pointers;
     bool fixed_seed;
@@ -35,6 +38,12 @@ struct config {
     char suppressions[CONFIG_PATH]; /* empty: none */
     char log_file[CONFIG_PATH];     /* empty: stderr */
 };
+
+/* Is the collector on from the process's start? */
+static inline bool config_watches(const struct config *c)
+{
+    return c->collect != COLLECT_OFF && (c->collect != COLLECT_UNSET || c->leaks != LEAKS_OFF);
+}
 
 /* Sets every key to its default. */
 void config_default(struct config *to);

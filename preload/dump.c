@@ -3,6 +3,7 @@
 #include "preload/dump.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "preload/collection.h"
 #include "preload/control_page.h"
 #include "preload/dump_about.h"
 #include "preload/process.h"
@@ -20,6 +21,7 @@
 /* Filled by the holder of the gate, read by the child in its copy. */
 static struct {
     bool to_command; /* the answer file of the protocol; else `path` */
+    bool leaks;      /* with a major collection */
     char path[4096];
     char reason[32];
     long child; /* result of the clone */
@@ -77,6 +79,7 @@ static long open_answer(uint32_t pid)
 static void write_profile(void *unused)
 {
     uint32_t parent = (uint32_t)raw_syscall(SYS_getppid, 0);
+    if (job.leaks) collection_in_snapshot();
     dump_about(&facts, parent, job.reason);
     facts.about.compress = true;
     if (!job.to_command) {
@@ -98,12 +101,13 @@ static void write_profile(void *unused)
  */
 static void in_stopped_world(const struct stop_result *result, void *argument)
 {
-    job.child = snapshot_take(write_profile, NULL, DUMP_SECONDS);
+    if (job.leaks) collection_prepare_snapshot(result);
+    job.child = snapshot_take(write_profile, NULL, job.leaks ? DUMP_LEAKS_SECONDS : DUMP_SECONDS);
 }
 
 static bool take(void *context)
 {
-    struct stop_job stop = {.inside = in_stopped_world, .context = context, .urgent = true};
+    struct stop_job stop = {.inside = in_stopped_world, .context = context, .urgent = true, .deep = job.leaks};
     snapshot_reap();
     if (atomic_load(&process->snapshot)) return false;
     job.child = -1;
@@ -115,7 +119,9 @@ void dump_serve(uint64_t value, void *context)
 {
     switch (value >> 40 & 0xff) {
     case SIGNAL33_DUMP:
+    case SIGNAL33_LEAKS:
         job.to_command = true;
+        job.leaks = (value >> 40 & 0xff) == SIGNAL33_LEAKS;
         memcpy(job.reason, "dump", 5);
         take(context);
         break;
@@ -145,7 +151,7 @@ void dump_request(uint64_t value, uint32_t from_uid, void *context)
 bool dump_to(const char *path, const char *reason, void *context)
 {
     if (strlen(path) >= sizeof job.path || process_is_borrowed() || !stop_gate_try()) return false;
-    job.to_command = false;
+    job.to_command = job.leaks = false;
     memcpy(job.path, path, strlen(path) + 1);
     print_to(job.reason, sizeof job.reason, "%s", reason);
     bool taken = take(context);

@@ -16,7 +16,7 @@
 
           0x474c << 48  |  op << 40  |  number
 
-      op is 2 (SIGNAL33_DUMP); number is any 32 bits.  A request from a uid that is neither 0 nor
+      op is 2 (SIGNAL33_DUMP), or 4 (SIGNAL33_LEAKS): the same after a major collection; number is any 32 bits.  A request from a uid that is neither 0 nor
       the process's effective uid is ignored.
    4. The process's child writes the profile into the file, and as its last act sets its mode:
 
@@ -24,7 +24,7 @@
           0200   it failed; the file holds one line that says why
 
       So the command keeps a descriptor open and looks at fstat's mode (or waits for inotify's
-      IN_ATTRIB); the child has 60 s.  A request that finds an earlier child at work is answered by
+      IN_ATTRIB); the child has 60 s, with leaks 600 s.  A request that finds an earlier child at work is answered by
       nothing: send it again after some 2 s while the file is empty and its mode 0600; a file that
       is partly written grows.
    5. When it has read the answer it unlinks the file and queues op 3 (SIGNAL33_REAP), so that the
@@ -32,7 +32,7 @@
       reap that came too early is reaped by the next request.
 
    The process neither opens a descriptor, nor gets a child or SIGCHLD that it could notice, nor has
-   a system call disturbed (blocking.h).  Op 4 is kept for leaks.
+   a system call disturbed (blocking.h).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_DUMP_H
 #define GLEANER_DUMP_H
@@ -40,6 +40,7 @@
 #include "heap/base.h"
 
 #define DUMP_SECONDS 60 /* that a child may take */
+#define DUMP_LEAKS_SECONDS 600
 
 /* Prepares everything, installs the signal handler, and maps the control page last.  Once, from
    start-up, in one thread, after blocking_start.  False, with nothing installed, if the system

@@ -9,6 +9,7 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
+#include "preload/collection.h"
 #include "preload/face.h"
 #include "preload/fork.h"
 #include "preload/output.h"
@@ -30,6 +31,8 @@ static struct {
 } own_stderr;
 static uint64_t interval;
 static bool verify;                 /* the key */
+static bool leaks;                  /* a major collection at the end */
+static atomic_bool collected;
 static bool on_signal;              /* the `signal` key is in use */
 static _Atomic uint64_t next_write; /* os_now_coarse of the next interval's profile */
 static atomic_bool done;
@@ -63,6 +66,9 @@ static int stderr_now(void)
 static void process_ends(void)
 {
     if (verify && fork_here() == FORK_SAME) heap_check();
+    if (leaks && fork_here() == FORK_SAME && !atomic_exchange(&collected, true))
+        collection_run(COLLECTION_MAJOR, TRIGGER_EXIT, true, true);
+    else collection_apply();
     if (on_signal && fork_here() == FORK_SAME) snapshot_wait(SIGNAL_PROFILE_MS);
     if (!report && !profile) return;
     switch (fork_here()) {
@@ -105,10 +111,11 @@ void exit_start(const struct config *config)
     follow = config->follow;
     on_signal = config->signal != 0;
     verify = config->verify;
+    leaks = config->leaks != LEAKS_OFF && config->collect != COLLECT_OFF;
     interval = config->interval_ns;
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
     exit_pass_on();
-    if (!report && !profile && !on_signal && !verify) return;
+    if (!report && !profile && !on_signal && !verify && !leaks) return;
     if (report || profile) keep_stderr();
     __cxa_atexit(at_exit, NULL, NULL);
     __cxa_at_quick_exit(at_exit, NULL);
@@ -117,6 +124,7 @@ void exit_start(const struct config *config)
 void exit_forked(void)
 {
     atomic_store(&done, false);
+    atomic_store(&collected, false);
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
 }
 

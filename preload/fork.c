@@ -13,8 +13,10 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
+#include "preload/collection.h"
 #include "preload/exit.h"
 #include "preload/output.h"
+#include "preload/own_memory.h"
 #include "sampler/sampler.h"
 
 #include <pthread.h>
@@ -47,12 +49,13 @@ static void child(void)
     sampler_fork_child();
     output_forked();
     exit_forked();
+    collection_forked();
 }
 
 void fork_start(void)
 {
     atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
-    void *page = os_map(OS_PAGE);
+    void *page = own_map(OS_PAGE);
     if (page && raw_syscall(SYS_madvise, page, OS_PAGE, MADV_WIPEONFORK) == 0) {
         wiped = page;
         atomic_store(wiped, 1);

@@ -1,7 +1,7 @@
 /* process.c: the page that a fork wipes.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/process.h"
-#include "heap/os.h"
+#include "preload/own_memory.h"
 #include "heap/syscall.h"
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ struct process *process = &early;
 
 void *process_private(size_t bytes)
 {
-    void *p = os_map(bytes);
+    void *p = own_map(bytes);
     /* Linux 4.14.  Without it a child keeps its parent's state: it then takes itself for a borrowed
        one, and neither stops nor dumps. */
     if (p) raw_syscall(SYS_madvise, p, bytes, MADV_WIPEONFORK);

@@ -25,7 +25,7 @@
 #define SIGNAL33_STOP 1  /* from ourselves: park; the number is that of the stop */
 #define SIGNAL33_DUMP 2  /* from the command: write a profile; see dump.h */
 #define SIGNAL33_REAP 3  /* from the command: the answer was read */
-#define SIGNAL33_LEAKS 4 /* kept for `dump --leaks` */
+#define SIGNAL33_LEAKS 4 /* from the command: collect, then write a profile */
 
 static inline uint64_t signal33_value(unsigned op, uint32_t number)
 {

@@ -3,6 +3,7 @@
 #include "preload/snapshot.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
+#include "preload/own_memory.h"
 #include "preload/process.h"
 #include "preload/raw_clone.h"
 #include "preload/signal33.h"
@@ -39,7 +40,7 @@ static struct {
 
 bool snapshot_start(void)
 {
-    if (!stack) stack = os_map(STACK_BYTES);
+    if (!stack) stack = own_map(STACK_BYTES);
     return stack != NULL;
 }
 

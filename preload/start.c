@@ -5,6 +5,7 @@
 #include "heap/print.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
+#include "preload/collection.h"
 #include "preload/dump.h"
 #include "preload/dump_signal.h"
 #include "preload/exec.h"
@@ -35,6 +36,12 @@ static struct heap_hooks hooks = {
     .misuse = misuse_found,
     .thread_started = thread_exit_arm,
 };
+
+static void tick(struct heap_thread_hook *hook, uint64_t now)
+{
+    if (face_config.interval_ns) exit_tick(hook, now);
+    collection_tick(now);
+}
 
 static void say(const char *line)
 {
@@ -91,6 +98,7 @@ static void start_dumps(char **environment)
         follow_edit_own(environment);
     }
     if (!dump_start()) return;
+    collection_start(c);
     if (c->signal && !dump_signal_start(c->signal, output_next))
         print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
 }
@@ -113,14 +121,14 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     }
     read_config(environment);
     const struct config *c = &face_config;
-    const struct heap_options options = {.verify = c->verify, .decay_ns = 10000000000ull};
+    const struct heap_options options = {.verify = c->verify, .watch = config_watches(c), .decay_ns = 10000000000ull};
     heap_start(&options);
     thread_exit_start();
     scope_start();
     output_start(c, arguments, environment);
     fork_start();
     exit_start(c);
-    if (c->interval_ns) hooks.tick = exit_tick;
+    if (c->interval_ns || config_watches(c)) hooks.tick = tick;
     start_sampler();
     heap_set_hooks(&hooks);
     if (!getauxval(AT_SECURE)) start_dumps(environment);

@@ -22,6 +22,7 @@
 #include "heap/syscall.h"
 #include "preload/disturb.h"
 #include "preload/dump.h"
+#include "preload/own_memory.h"
 #include "preload/process.h"
 #include "preload/raw_clone.h"
 #include "preload/signal33.h"
@@ -81,7 +82,7 @@ static uint32_t own_tid(void)
 
 bool stop_start(void)
 {
-    if (!helper_stack) helper_stack = os_map(STACK_BYTES);
+    if (!helper_stack) helper_stack = own_map(STACK_BYTES);
     disturb_start();
     return helper_stack != NULL;
 }
@@ -380,7 +381,7 @@ bool stop_world(const struct stop_job *job)
     raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
     signal33_check();
     unsigned threads = task_count();
-    if (threads == 1) {
+    if (threads == 1 && !job->deep) {
         alone(&w);
     } else if (threads == 0) {
         w.result.no_proc = true;
@@ -389,7 +390,8 @@ bool stop_world(const struct stop_job *job)
         long tid = raw_clone(CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                                  CLONE_VFORK | CLONE_UNTRACED,
                              helper_stack + STACK_BYTES, helper, &w);
-        if (tid < 0) stop_and_go(&w);
+        if (tid < 0 && threads == 1) alone(&w);
+        else if (tid < 0) stop_and_go(&w);
     }
     if (r) atomic_store(&r->context, NULL);
     remember_outcome(&w.result);

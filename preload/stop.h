@@ -26,6 +26,8 @@ struct stop_job {
     void *argument;
     void *context; /* ucontext_t of the caller where it is in a signal handler; else NULL */
     bool urgent;   /* try in spite of earlier failures */
+    bool deep;     /* the work needs more than a little stack, or a descriptor table of its own: run it in the helper even
+                      where there is one thread */
 };
 
 /* Prepares stacks and looks up where libc and we ourselves lie; from start-up, after process_start

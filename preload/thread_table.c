@@ -1,7 +1,7 @@
 /* thread_table.c: the table of threads, lock-free.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/thread_table.h"
-#include "heap/os.h"
+#include "preload/own_memory.h"
 #include "preload/process.h"
 
 #define SEGMENTS 4
@@ -43,7 +43,7 @@ static struct thread_record *segment(unsigned i)
     struct thread_record *fresh = process_private(bytes);
     if (!fresh) return NULL;
     if (atomic_compare_exchange_strong(&segments[i], &s, fresh)) return fresh;
-    os_unmap(fresh, bytes);
+    own_unmap(fresh, bytes);
     return s;
 }
 
@@ -61,6 +61,7 @@ struct thread_record *thread_enter(uint32_t tid)
                 atomic_store(&r->ticket, 0);
                 atomic_store(&r->parked_for, 0);
                 r->asked_for = r->seen_in = 0;
+                r->stack_low = r->stack_high = 0;
                 found = r;
             }
         }

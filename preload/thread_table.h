@@ -35,7 +35,8 @@ struct thread_record {
     uint32_t state;
     _Atomic(void *) context; /* ucontext_t of the interrupted thread, while parked */
     uintptr_t sp;
-    uint64_t spare[3];
+    uintptr_t stack_low, stack_high; /* by stack_bounds.h; 0, 0: unknown */
+    uint64_t spare;
 };
 _Static_assert(sizeof(struct thread_record) == 64, "one line of the cache a thread");
 

@@ -1,0 +1,292 @@
+/* collect.c: see collect.h.  A major collection marks from the roots of the cut; what stays white is grouped, vetted and written down.
+   A minor one asks only for young blocks, from the same roots and the old memory that may point to them (remember.h).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/collect.h"
+#include "heap/groups.h"
+#include "heap/mark.h"
+#include "heap/os.h"
+#include "heap/remember.h"
+#include "heap/roots.h"
+#include "heap/syscall.h"
+#include "heap/vet.h"
+#include "heap/white.h"
+
+#include <time.h>
+
+uint64_t collect_clock(void)
+{
+    struct timespec ts;
+    raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- marking ---- */
+
+static void mark_root(const uintptr_t *from, const uintptr_t *to, enum root_kind kind, void *user)
+{
+    mark_words(user, from, to);
+    mark_drain(user); /* so that the stack stays short */
+}
+
+static void mark_ignored(uintptr_t start, size_t bytes, void *user)
+{
+    mark_block(user, start, bytes);
+    mark_drain(user);
+}
+
+static void mark_all_roots(struct marker *m, struct roots *roots, const struct cut *cut)
+{
+    mark_words(m, cut->word, cut->word + cut->words);
+    mark_drain(m);
+    roots_each_words(roots, mark_root, m);
+    white_each_ignored(mark_ignored, m);
+    mark_drain(m);
+}
+
+/* ---- what is lost ---- */
+
+/* Of the words, mixed one by one (a multiplication and a shift, as in splitmix64). */
+struct hash {
+    uint64_t h;
+};
+
+static void hash_words(uintptr_t from, uintptr_t to, void *user)
+{
+    struct hash *hash = user;
+    uint64_t h = hash->h ^ from;
+    for (const uint64_t *w = (const uint64_t *)from; w < (const uint64_t *)to; w++) {
+        h = (h ^ *w) * 0xbf58476d1ce4e5b9u;
+        h ^= h >> 29;
+    }
+    hash->h = h;
+}
+
+static uint64_t hash_of_block(struct present *present, const struct white_block *b)
+{
+    struct hash h = {0x9e3779b97f4a7c15u};
+    if (b->bytes < 64 * KIB) hash_words(b->start, b->start + b->bytes, &h);
+    else present_each(present, b->start, b->start + b->bytes, false, hash_words, &h);
+    return h.h;
+}
+
+static void write_down(struct verdict *v, const struct groups *groups, const struct vet_result *vetted, struct present *present)
+{
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct group_block *g = &groups->block[i];
+        unsigned why = vetted->why ? vetted->why[i] : VET_NONE;
+        unsigned kind = why != VET_NONE ? LOST_POSSIBLE : g->head == i ? LOST_DIRECT : LOST_INDIRECT;
+        if (kind == LOST_POSSIBLE) {
+            v->possible++;
+            v->possible_bytes += g->block.bytes;
+        } else {
+            v->lost++;
+            v->lost_bytes += g->block.bytes;
+        }
+        if (v->count == v->room) {
+            v->truncated++;
+            continue;
+        }
+        uint64_t hash = hash_of_block(present, &g->block), before;
+        bool written = lost_hash(g->block.start, &before) && before != hash;
+        v->block[v->count++] = (struct verdict_block){
+            .block = g->block.start | (uint64_t)kind << 48 | (uint64_t)why << 52 | (written ? VERDICT_WRITTEN : 0),
+            .hash = hash,
+            .hangs_bytes = g->hangs_bytes,
+            .head = g->head,
+            .hangs = g->hangs,
+        };
+    }
+}
+
+static void find_lost(struct verdict *v, const struct cut *cut, const struct white *white, struct roots *roots,
+                      struct present *present, bool want_vet)
+{
+    struct groups groups = {0};
+    struct vet_result vetted = {0};
+    if (!groups_find(&groups, white, cut->pointer_guard) && groups.count == 0 && white->blocks > v->marked) {
+        v->complete = false;
+        v->why_not = "no memory to group the lost blocks";
+        return;
+    }
+    if (want_vet && groups.count > 0 && !vet(&vetted, white, &groups, roots, cut, false)) {
+        v->complete = false;
+        v->why_not = "no memory to vet the lost blocks";
+    } else {
+        write_down(v, &groups, &vetted, present);
+    }
+    vet_free(&vetted);
+    groups_free(&groups);
+}
+
+void collect_major(struct verdict *v, const struct cut *cut, const struct collect_options *options)
+{
+    uint64_t began = collect_clock();
+    struct present present;
+    struct white white;
+    struct roots roots = {0};
+    struct marker *m = NULL;
+    present_start(&present, options->at_best);
+    v->complete = false;
+    v->why_not = "no memory for the collector's tables";
+    const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best};
+    roots_find(&roots, cut, &which); /* before anything of ours is mapped */
+    v->roots_ns = collect_clock() - began;
+    v->root_bytes = roots.bytes;
+    if (!roots.complete) {
+        v->why_not = "not all roots could be looked at";
+        goto done_roots;
+    }
+    if (!white_make(&white, WHITE_LIVE)) goto done_roots;
+    if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
+    v->complete = true;
+    v->why_not = NULL;
+    uint64_t marking = collect_clock();
+    mark_all_roots(m, &roots, cut);
+    struct mark_stats stats;
+    mark_stats(m, &stats);
+    v->marked = stats.blocks;
+    v->marked_bytes = stats.bytes;
+    v->mark_ns = collect_clock() - marking;
+    uint64_t sweeping = collect_clock();
+    find_lost(v, cut, &white, &roots, &present, options->vet);
+    v->sweep_ns = collect_clock() - sweeping;
+    mark_end(m);
+done_white:
+    white_free(&white);
+done_roots:
+    roots_free(&roots);
+    present_end(&present);
+    atomic_store(&v->done, 1);
+}
+
+void collect_minor(const struct cut *cut, const struct collect_options *options, struct collection *of)
+{
+    uint64_t began = collect_clock();
+    struct present present;
+    struct white white;
+    struct roots roots = {0};
+    struct marker *m = NULL;
+    present_start(&present, options->at_best);
+    of->complete = false;
+    of->why_not = "no memory for the collector's tables";
+    const struct roots_options which = {.part = ROOTS_ALL, .at_best = options->at_best};
+    roots_find(&roots, cut, &which); /* before anything of ours is mapped */
+    of->roots = collect_clock() - began;
+    if (!roots.complete) {
+        of->why_not = "not all roots could be looked at";
+        goto done_roots;
+    }
+    if (!white_make(&white, WHITE_YOUNG)) goto done_roots;
+    of->young = white.blocks;
+    of->young_bytes = white.bytes;
+    if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
+    uint64_t step = collect_clock();
+    mark_all_roots(m, &roots, cut);
+    of->mark = collect_clock() - step;
+    step = collect_clock();
+    of->complete = remember_words(m, &white);
+    of->why_not = of->complete ? NULL : "the remembered set could not be read";
+    of->remember = collect_clock() - step;
+    step = collect_clock();
+    mark_drain(m);
+    of->mark += collect_clock() - step;
+    if (of->complete) {
+        struct mark_stats stats;
+        struct white_young aged;
+        mark_stats(m, &stats);
+        of->promoted = stats.blocks;
+        of->promoted_bytes = stats.bytes;
+        of->lost = white.blocks - stats.blocks; /* only candidates: a major collection decides */
+        of->lost_bytes = white.bytes - stats.bytes;
+        step = collect_clock();
+        white_make_old(&aged);
+        remember_arm();
+        of->sweep = collect_clock() - step;
+    }
+    mark_end(m);
+done_white:
+    white_free(&white);
+done_roots:
+    roots_free(&roots);
+    present_end(&present);
+}
+
+void collect_age(struct collection *of)
+{
+    struct white_young aged;
+    white_make_old(&aged);
+    of->young = aged.blocks;
+    of->young_bytes = aged.bytes;
+}
+
+/* ---- figures ---- */
+
+/* A histogram in steps of 5 % from a microsecond: good for quantiles to 2.5 %. */
+#define STEPS 480
+struct histogram {
+    uint32_t n[STEPS];
+    uint64_t count, max;
+};
+
+static struct histogram pauses, stops, marks;
+static struct collections all;
+
+static double step_value(unsigned i)
+{
+    double v = 1000;
+    while (i-- > 0) v *= 1.05;
+    return v;
+}
+
+static void enter(struct histogram *h, uint64_t ns)
+{
+    unsigned i = 0;
+    for (double v = 1000; v < (double)ns && i < STEPS - 1; v *= 1.05) i++;
+    h->n[i]++;
+    h->count++;
+    if (ns > h->max) h->max = ns;
+}
+
+static double quantile(const struct histogram *h, double q)
+{
+    uint64_t want = (uint64_t)((double)h->count * q + 0.999999), seen = 0;
+    for (unsigned i = 0; i < STEPS; i++) {
+        seen += h->n[i];
+        if (seen < want || seen == 0) continue;
+        double v = step_value(i);
+        return (v < (double)h->max ? v : (double)h->max) / 1e6;
+    }
+    return 0;
+}
+
+static struct collection_spread spread(const struct histogram *h)
+{
+    return (struct collection_spread){quantile(h, 0.5), quantile(h, 0.99), (double)h->max / 1e6};
+}
+
+void collect_count(const struct collection *c)
+{
+    if (!c->complete) all.incomplete++;
+    if (c->kind == COLLECTION_MINOR) all.minor++;
+    else all.major++;
+    all.promoted_bytes += c->promoted_bytes;
+    all.latest = *c;
+    enter(&pauses, c->pause);
+    enter(&stops, c->stop);
+    enter(&marks, c->mark);
+}
+
+void collections(struct collections *to)
+{
+    *to = all;
+    to->pause = spread(&pauses);
+    to->stop = spread(&stops);
+    to->mark = spread(&marks);
+}
+
+void collect_fork_child(void)
+{
+    all = (struct collections){0};
+    pauses = stops = marks = (struct histogram){0};
+    lost_fork_child();
+}

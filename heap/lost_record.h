@@ -1,0 +1,49 @@
+/* lost_record.h: what the collector tells lost.c: a verdict, and its application.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_LOST_RECORD_H
+#define GLEANER_LOST_RECORD_H
+
+#include "heap/lost.h"
+
+/* One block that a collection did not reach. */
+struct verdict_block {
+    uint64_t block; /* address; above bit 48: kind | why << 4 | VERDICT_… */
+    uint64_t hash;  /* of its contents at the cut */
+    uint64_t hangs_bytes;
+    uint32_t head;  /* index of its head in the list */
+    uint32_t hangs;
+};
+#define VERDICT_KIND(b) ((unsigned)((b)->block >> 48) & 0xf)
+#define VERDICT_WHY(b) ((unsigned)((b)->block >> 52) & 0xf)
+#define VERDICT_WRITTEN ((uint64_t)1 << 56) /* known as lost already, and its contents have changed since */
+#define VERDICT_ADDRESS(b) ((b)->block & 0x0000ffffffffffff)
+
+/* What a collection found.  A snapshot child writes it to memory that it shares with its parent. */
+struct verdict {
+    _Atomic uint32_t done; /* 1: everything below is there.  A futex, also between processes. */
+    bool complete;
+    const char *why_not;   /* a string of the library's */
+    uint64_t lost, lost_bytes, possible, possible_bytes; /* exact, also where the list had no room */
+    uint64_t roots_ns, mark_ns, sweep_ns, root_bytes;
+    uint64_t marked, marked_bytes;
+    uint64_t truncated;    /* blocks that the list had no room for */
+    uint32_t unfrozen;     /* ranges that a fork does not copy, and */
+    struct {
+        uintptr_t from, to;
+    } unfrozen_range[16];
+    size_t room, count;
+    struct verdict_block block[];
+};
+
+/* Makes, confirms and ends records by the verdict of a complete major collection.  `time` and `number` are that
+   collection's, `before` the time of the complete one before it.  The holder of the gate, or a snapshot child.  What was allocated or
+   freed since the cut is left alone.  Returns the blocks that are newly lost. */
+uint64_t lost_apply(const struct verdict *, uint64_t time, uint64_t before, uint32_t number, uint64_t *new_bytes);
+
+/* The hash of a lost block's contents when it was first missed; false if it is not known as lost. */
+bool lost_hash(uintptr_t block, uint64_t *hash);
+
+/* After fork, in the child: the proofs start from zero. */
+void lost_fork_child(void);
+
+#endif

@@ -1,0 +1,285 @@
+/* mark.c: see mark.h.
+
+   1. Two rings hide two cache misses a pointer.  A word that points into a pool goes into the ring `found` while its mark word is fetched;
+      when it comes out its bit is tested.  A block that was white goes on the stack; from there into the ring `grey` while its first
+      lines are fetched; when it comes out it is scanned.
+   2. A stack entry is the block's offset in the window << 8 | its class.
+   3. A stack that cannot grow flags the block's pool; when the stack is empty all marked blocks of flagged pools are
+      scanned (again), until none is flagged.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/mark.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+
+#include <sys/mman.h>
+
+#define FOUND 32u
+#define GREY 16u
+#define STACK_FIRST (64 * KIB / sizeof(uint64_t))
+#define LARGE_LOOK (256 * KIB) /* large blocks from here on are asked which of their pages there are */
+#define AREA_SHIFT 38          /* small and medium areas are 256 GiB */
+_Static_assert(WINDOW_SMALL_BYTES == (size_t)1 << AREA_SHIFT && WINDOW_MEDIUM_OFFSET == WINDOW_SMALL_BYTES &&
+                   WINDOW_LARGE_OFFSET == 2 * WINDOW_SMALL_BYTES,
+               "an offset's high bits say the area");
+
+struct marker {
+    struct white *white;
+    uintptr_t guard;
+    struct present *present;
+    uint64_t *stack;
+    size_t depth, room;
+    uintptr_t found[FOUND]; /* offsets in the window + 1; 0: none */
+    unsigned found_at;
+    uint64_t grey[GREY];
+    unsigned grey_first, grey_count;
+    uint64_t *flagged[2]; /* pools to be scanned again */
+    size_t flagged_bytes[2];
+    bool any_flagged, large_flagged;
+    struct mark_stats stats;
+};
+
+static size_t stack_limit;
+
+void mark_limit_stack(size_t entries) { stack_limit = entries; }
+
+static size_t pools_of(const struct white_area *a, bool medium)
+{
+    return (a->granules << a->shift) >> (medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT);
+}
+
+struct marker *mark_start(struct white *white, uintptr_t guard, struct present *present)
+{
+    struct marker *m = os_map(round_up(sizeof *m, OS_PAGE));
+    if (!m) return NULL;
+    m->white = white;
+    m->guard = guard;
+    m->present = present;
+    m->room = stack_limit && stack_limit < STACK_FIRST ? stack_limit : STACK_FIRST;
+    m->stack = os_map(STACK_FIRST * sizeof *m->stack);
+    bool ok = m->stack != NULL;
+    for (unsigned medium = 0; medium < 2; medium++) {
+        m->flagged_bytes[medium] = round_up(pools_of(&white->area[medium], medium) / 8 + 8, OS_PAGE);
+        m->flagged[medium] = os_map(m->flagged_bytes[medium]);
+        ok = ok && m->flagged[medium];
+    }
+    if (ok) return m;
+    mark_end(m);
+    return NULL;
+}
+
+static size_t stack_bytes(const struct marker *m)
+{
+    return (m->room < STACK_FIRST ? STACK_FIRST : m->room) * sizeof *m->stack;
+}
+
+void mark_end(struct marker *m)
+{
+    if (m->stack) os_unmap(m->stack, stack_bytes(m));
+    for (unsigned medium = 0; medium < 2; medium++)
+        if (m->flagged[medium]) os_unmap(m->flagged[medium], m->flagged_bytes[medium]);
+    os_unmap(m, round_up(sizeof *m, OS_PAGE));
+}
+
+static NOINLINE bool grow(struct marker *m)
+{
+    if (stack_limit) return false;
+    long at = raw_syscall(SYS_mremap, m->stack, stack_bytes(m), 2 * stack_bytes(m), MREMAP_MAYMOVE, 0);
+    if (at < 0 && at > -4096) return false;
+    m->stack = (uint64_t *)at;
+    m->room *= 2;
+    return true;
+}
+
+static NOINLINE void flag(struct marker *m, uintptr_t offset)
+{
+    m->any_flagged = true;
+    unsigned area = (unsigned)(offset >> AREA_SHIFT);
+    if (area >= AREA_LARGE) {
+        m->large_flagged = true;
+        return;
+    }
+    size_t pool = (offset & (((uintptr_t)1 << AREA_SHIFT) - 1)) >> (area ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT);
+    m->flagged[area][pool / 64] |= (uint64_t)1 << pool % 64;
+}
+
+static inline void push(struct marker *m, uintptr_t offset, unsigned class)
+{
+    if (unlikely(m->depth == m->room) && !grow(m)) {
+        flag(m, offset);
+        return;
+    }
+    m->stack[m->depth++] = (uint64_t)offset << 8 | class;
+}
+
+static NOINLINE void try_large(struct marker *m, uintptr_t offset)
+{
+    uint32_t page;
+    size_t bytes;
+    struct white_area *a = &m->white->area[AREA_LARGE];
+    if (!large_table_find((const void *)(window_base + offset), &page, &bytes) || page >= a->granules) return;
+    uint64_t bit = (uint64_t)1 << page % 64;
+    if (!(a->bits[page / 64] & bit)) return;
+    a->bits[page / 64] &= ~bit;
+    m->stats.blocks++;
+    m->stats.bytes += bytes;
+    push(m, WINDOW_LARGE_OFFSET + (uintptr_t)page * OS_PAGE, HEAP_CLASS_LARGE);
+}
+
+/* The mark word is at hand by now. */
+static inline void look(struct marker *m, uintptr_t offset)
+{
+    unsigned medium = (unsigned)(offset >> AREA_SHIFT);
+    uintptr_t in = offset & (((uintptr_t)1 << AREA_SHIFT) - 1), start = in;
+    struct white_area *a = &m->white->area[medium];
+    unsigned shift = medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT;
+    unsigned pool_shift = medium ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
+    size_t granule = in >> shift;
+    unsigned class = a->class_of[in >> pool_shift];
+    bool exact = (in & (((uintptr_t)1 << shift) - 1)) == 0;
+    uint64_t bit = (uint64_t)1 << granule % 64;
+    if (!exact || !(a->bits[granule / 64] & bit)) {
+        if (class == 0) return;
+        uintptr_t pool = in >> pool_shift << pool_shift;
+        start = pool + (uintptr_t)slot_of_offset(class, in - pool) * class_size[class];
+        granule = start >> shift;
+        bit = (uint64_t)1 << granule % 64;
+        if (granule >= a->granules || !(a->bits[granule / 64] & bit)) return;
+    }
+    a->bits[granule / 64] &= ~bit;
+    m->stats.blocks++;
+    m->stats.bytes += class_size[class];
+    push(m, start + ((uintptr_t)medium << AREA_SHIFT), class);
+}
+
+static inline void candidate(struct marker *m, uintptr_t offset)
+{
+    unsigned area = (unsigned)(offset >> AREA_SHIFT);
+    if (unlikely(area >= AREA_LARGE)) {
+        try_large(m, offset);
+        /* A pointer to a large block's end, whether another starts there or not. */
+        if (offset % OS_PAGE == 0 && offset > WINDOW_LARGE_OFFSET) try_large(m, offset - 1);
+        return;
+    }
+    struct white_area *a = &m->white->area[area];
+    size_t granule = (offset & (((uintptr_t)1 << AREA_SHIFT) - 1)) >> (area ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT);
+    if (granule >= a->granules) return;
+    __builtin_prefetch(&a->bits[granule / 64], 1);
+    uintptr_t before = m->found[m->found_at % FOUND];
+    m->found[m->found_at++ % FOUND] = offset + 1;
+    if (before) look(m, before - 1);
+}
+
+static inline void word(struct marker *m, uintptr_t w)
+{
+    uintptr_t plain = mark_plain(w) - window_base, other = mark_demangled(w, m->guard) - window_base;
+    if (unlikely(plain < WINDOW_TABLES_OFFSET)) candidate(m, plain);
+    if (unlikely(other < WINDOW_TABLES_OFFSET) && m->guard) candidate(m, other);
+}
+
+void mark_words(struct marker *m, const uintptr_t *from, const uintptr_t *to)
+{
+    m->stats.words += (uint64_t)(to - from);
+    for (; from < to; from++) word(m, *from);
+}
+
+static void part_of_large(uintptr_t from, uintptr_t to, void *user)
+{
+    mark_words(user, (const uintptr_t *)from, (const uintptr_t *)to);
+}
+
+void mark_block(struct marker *m, uintptr_t start, size_t bytes)
+{
+    if (bytes >= LARGE_LOOK && m->present) {
+        present_each(m->present, start, start + bytes, false, part_of_large, m);
+        return;
+    }
+    mark_words(m, (const uintptr_t *)start, (const uintptr_t *)(start + bytes));
+}
+
+static inline void scan(struct marker *m, uint64_t entry)
+{
+    uintptr_t start = window_base + (uintptr_t)(entry >> 8);
+    unsigned class = entry & 0xff;
+    if (unlikely(class == HEAP_CLASS_LARGE)) {
+        mark_block(m, start, atomic_load(&large_record_of(large_page_of((void *)start))->bytes));
+        return;
+    }
+    mark_words(m, (const uintptr_t *)start, (const uintptr_t *)(start + class_size[class]));
+}
+
+static bool flush_found(struct marker *m)
+{
+    size_t before = m->depth;
+    bool any = m->any_flagged;
+    for (unsigned i = 0; i < FOUND; i++) {
+        uintptr_t offset = m->found[i];
+        m->found[i] = 0;
+        if (offset) look(m, offset - 1);
+    }
+    return m->depth != before || m->any_flagged != any;
+}
+
+static void drain_stack(struct marker *m)
+{
+    do
+        for (;;) {
+            while (m->grey_count < GREY && m->depth > 0) {
+                uint64_t e = m->stack[--m->depth];
+                const char *at = (const char *)(window_base + (uintptr_t)(e >> 8));
+                __builtin_prefetch(at);
+                __builtin_prefetch(at + 64);
+                m->grey[(m->grey_first + m->grey_count++) % GREY] = e;
+            }
+            if (m->grey_count == 0) break;
+            uint64_t e = m->grey[m->grey_first];
+            m->grey_first = (m->grey_first + 1) % GREY;
+            m->grey_count--;
+            scan(m, e);
+        }
+    while (flush_found(m));
+}
+
+static void scan_pool_again(struct marker *m, bool medium, size_t index)
+{
+    struct pool *p = pool_of_id((uint32_t)index + (medium ? SMALL_POOLS : 0));
+    for (unsigned slot = 0; slot < p->slots; slot++) {
+        struct white_block b;
+        if (!white_find(m->white, (uintptr_t)slot_address(p, slot), &b) || white_is(m->white, &b) || !white_is_live(&b))
+            continue;
+        mark_words(m, (const uintptr_t *)b.start, (const uintptr_t *)(b.start + b.bytes));
+        drain_stack(m);
+    }
+}
+
+static bool scan_large_again(uint32_t page, size_t bytes, void *user)
+{
+    struct marker *m = user;
+    if (page < m->white->area[AREA_LARGE].granules &&
+        !(m->white->area[AREA_LARGE].bits[page / 64] >> page % 64 & 1)) {
+        mark_block(m, (uintptr_t)large_address(page), bytes);
+        drain_stack(m);
+    }
+    return true;
+}
+
+void mark_drain(struct marker *m)
+{
+    drain_stack(m);
+    while (m->any_flagged) {
+        m->any_flagged = false;
+        m->stats.rescans++;
+        for (unsigned medium = 0; medium < 2; medium++)
+            for (size_t i = 0; i < (pools_of(&m->white->area[medium], medium) + 63) / 64; i++)
+                while (m->flagged[medium][i]) {
+                    unsigned bit = (unsigned)__builtin_ctzll(m->flagged[medium][i]);
+                    m->flagged[medium][i] &= m->flagged[medium][i] - 1;
+                    scan_pool_again(m, medium, i * 64 + bit);
+                }
+        if (m->large_flagged) {
+            m->large_flagged = false;
+            large_table_each(scan_large_again, m);
+        }
+    }
+}
+
+void mark_stats(const struct marker *m, struct mark_stats *to) { *to = m->stats; }

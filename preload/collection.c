@@ -1,0 +1,383 @@
+/* collection.c: see collection.h.
+
+   1. Who owns what.  `now` and all the rest below belong to the holder of the gate, but `under_way`, which is read by anybody.  The verdict lies in
+      memory that is shared with the snapshot child and is mapped for one collection.
+   2. A major collection: room for the verdict is mapped; the world stops; the cut is taken, blocks become old; the child is cloned, or, where it
+      cannot or must not be, marking is done there and then.  Later somebody finds the verdict done (or the child gone) and
+      applies it, under the gate, while the program runs: lost_apply looks only at blocks that are as they were.
+   3. Growth.  Minor collections come when the bytes that are allocated have grown by the nursery's budget.  Adaptive: it starts at 32 MiB, doubles where
+      collections would take over a fiftieth of the time (or half of the heap survives), and halves again to its start.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/collection.h"
+#include "heap/heap.h"
+#include "heap/os.h"
+#include "heap/remember.h"
+#include "heap/stats.h"
+#include "heap/syscall.h"
+#include "heap/thread_heap.h"
+#include "preload/headroom.h"
+#include "preload/own_memory.h"
+#include "preload/process.h"
+#include "preload/snapshot.h"
+#include "preload/stop.h"
+#include "preload/take_cut.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define CHILD_SECONDS 600
+#define VERDICT_MOST GIB /* of addresses, for the list of lost blocks */
+#define NURSERY_LEAST (32 * MIB)
+#define NURSERY_MOST (1024 * MIB)
+
+void (*collection_done)(const struct collection *);
+
+static bool possible, growth;
+static uint64_t every_ns, fixed_nursery;
+static _Atomic uint64_t next_major; /* os_now_coarse */
+static _Atomic int64_t nursery_end; /* heap_taken_bytes at which a minor is due */
+static atomic_bool under_way;       /* a snapshot child marks */
+static enum present_way at_best;
+static bool in_place_only;
+
+static uint32_t number;
+static uint64_t last_complete; /* time of the latest complete major's cut */
+static uint64_t last_end;      /* collect_clock */
+static uint64_t budget = NURSERY_LEAST;
+static struct collection now;
+static struct verdict *verdict;
+static size_t verdict_bytes;
+
+/* ---- the verdict's memory ---- */
+
+static bool map_verdict(void)
+{
+    struct heap_stats stats;
+    heap_stats(&stats);
+    size_t want = sizeof *verdict + (stats.live + stats.live / 8 + 1024) * sizeof verdict->block[0];
+    if (want > VERDICT_MOST) want = VERDICT_MOST;
+    for (want = round_up(want, OS_PAGE);; want = round_up(want / 2, OS_PAGE)) { /* addresses may be limited */
+        long at = raw_syscall(SYS_mmap, NULL, want, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if ((unsigned long)at < -4095UL) {
+            verdict = (struct verdict *)at;
+            verdict_bytes = want;
+            break;
+        }
+        if (want <= 64 * KIB) return false;
+    }
+    verdict->room = (verdict_bytes - sizeof *verdict) / sizeof verdict->block[0];
+    own_memory_add((uintptr_t)verdict, (uintptr_t)verdict + verdict_bytes);
+    return true;
+}
+
+static void unmap_verdict(void)
+{
+    if (!verdict) return;
+    own_unmap(verdict, verdict_bytes);
+    verdict = NULL;
+}
+
+/* ---- inside the pause ---- */
+
+static struct cut cut;
+
+static void mark_in_child(void *unused)
+{
+    struct cut_range found[16];
+    size_t n = take_cut_unfrozen(found, 16);
+    if (n > 0) {
+        verdict->unfrozen = n < 16 ? (uint32_t)n : 16;
+        for (size_t i = 0; i < verdict->unfrozen; i++) {
+            verdict->unfrozen_range[i].from = found[i].from;
+            verdict->unfrozen_range[i].to = found[i].to;
+        }
+        verdict->why_not = "memory that a fork does not copy";
+        atomic_store(&verdict->done, 1);
+    } else {
+        const struct collect_options options = {.frozen = true, .at_best = at_best, .vet = true};
+        collect_major(verdict, &cut, &options);
+    }
+    raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static bool room_for_child(void)
+{
+    uint64_t room = headroom_bytes(), live = (uint64_t)atomic_load(&heap_taken_bytes);
+    return room > 64 * MIB && room - 64 * MIB > live / 4;
+}
+
+static void inside(const struct stop_result *result, void *unused)
+{
+    now.stop = result->wait_ns;
+    now.time = os_realtime();
+    if (!result->complete) {
+        now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
+        return;
+    }
+    const struct collect_options options = {.at_best = at_best, .vet = true};
+    if (now.kind == COLLECTION_MINOR) {
+        now.why_not = take_cut(&cut, result, false);
+        if (!now.why_not) collect_minor(&cut, &options, &now);
+        return;
+    }
+    bool snapshot = !in_place_only && room_for_child();
+    now.why_not = take_cut(&cut, result, snapshot);
+    if (now.why_not) return;
+    uint64_t began = collect_clock();
+    collect_age(&now);
+    now.sweep = collect_clock() - began;
+    if (snapshot && snapshot_take(mark_in_child, NULL, CHILD_SECONDS) > 0) {
+        now.snapshot = true;
+        return;
+    }
+    if (snapshot) now.why_not = take_cut(&cut, result, false);
+    if (!now.why_not) collect_major(verdict, &cut, &options);
+}
+
+/* ---- afterwards ---- */
+
+static void new_budget(void)
+{
+    uint64_t clock = collect_clock(), since = clock - last_end;
+    last_end = clock;
+    if (fixed_nursery) budget = fixed_nursery;
+    else if (now.kind == COLLECTION_MINOR) {
+        bool dear = now.pause * 50 > since, most_survive = now.promoted_bytes * 2 > now.young_bytes;
+        if ((dear || most_survive) && budget < NURSERY_MOST) budget *= 2;
+        else if (!dear && !most_survive && budget > NURSERY_LEAST) budget /= 2;
+    }
+    atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+}
+
+static void finished(void)
+{
+    collect_count(&now);
+    new_budget();
+    if (collection_done) collection_done(&now);
+}
+
+/* Takes the verdict of a major collection over; the holder of the gate. */
+static void apply(void)
+{
+    now.complete = verdict->complete;
+    now.why_not = verdict->why_not;
+    now.roots = verdict->roots_ns;
+    now.mark = verdict->mark_ns;
+    now.sweep += verdict->sweep_ns;
+    if (!atomic_load(&verdict->done)) now.why_not = "the snapshot child ended before its time", now.complete = false;
+    struct cut_range unfrozen[16];
+    for (uint32_t i = 0; i < verdict->unfrozen && i < 16; i++)
+        unfrozen[i] = (struct cut_range){verdict->unfrozen_range[i].from, verdict->unfrozen_range[i].to};
+    take_cut_scan_unfrozen(unfrozen, verdict->unfrozen);
+    if (now.complete) {
+        now.lost = lost_apply(verdict, now.time, last_complete, now.number, &now.lost_bytes);
+        now.promoted = now.young > now.lost ? now.young - now.lost : 0;
+        now.promoted_bytes = now.young_bytes > now.lost_bytes ? now.young_bytes - now.lost_bytes : 0;
+        last_complete = now.time;
+    }
+    unmap_verdict();
+    atomic_store(&under_way, false);
+    finished();
+}
+
+static bool child_is_done(void)
+{
+    if (atomic_load(&verdict->done)) return true;
+    snapshot_reap();
+    return atomic_load(&process->snapshot) == 0;
+}
+
+void collection_apply(void)
+{
+    if (likely(!atomic_load_explicit(&under_way, memory_order_relaxed)) || process_is_borrowed() || !stop_gate_try()) return;
+    if (atomic_load(&under_way) && child_is_done()) {
+        apply();
+        snapshot_reap();
+    }
+    stop_gate_leave();
+}
+
+static void wait_a_little(void)
+{
+    const struct timespec most = {0, 20000000};
+    struct verdict *v = verdict;
+    if (v) raw_syscall(SYS_futex, &v->done, FUTEX_WAIT, 0, &most, NULL, 0);
+}
+
+/* Until no snapshot child of a collection is at work.  The verdict cannot be unmapped between our look at it and the wait
+   to any harm: a futex on an address without memory returns at once. */
+static void wait_for_child(void)
+{
+    while (atomic_load(&under_way)) {
+        wait_a_little();
+        collection_apply();
+    }
+}
+
+static int run(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
+{
+    const struct stop_job job = {.inside = inside, .urgent = urgent, .deep = true};
+    if (kind == COLLECTION_MAJOR && !map_verdict()) return ENOMEM;
+    now = (struct collection){.number = ++number, .kind = kind, .trigger = trigger};
+    uint64_t began = collect_clock();
+    bool ran = stop_world(&job);
+    now.pause = collect_clock() - began;
+    *snapshot = now.snapshot;
+    if (!ran) {
+        number--;
+        unmap_verdict();
+        return EAGAIN;
+    }
+    if (now.snapshot) {
+        atomic_store(&under_way, true);
+        return 0;
+    }
+    if (kind == COLLECTION_MAJOR && !now.why_not) {
+        apply();
+    } else {
+        unmap_verdict();
+        finished();
+    }
+    return now.complete ? 0 : EAGAIN;
+}
+
+/* Registers of the calling thread that the program's values may be in: all that a call keeps are stored in this frame, which lies above all
+   that follows. */
+static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
+{
+    __builtin_unwind_init();
+    int e = run(kind, trigger, urgent, snapshot);
+    __asm__ volatile("" ::: "memory"); /* no tail call */
+    return e;
+}
+
+int collection_run(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
+{
+    if (!possible) return ENOTSUP;
+    int before = errno, e;
+    uint32_t mine = 0;
+    if (process_is_borrowed()) return EAGAIN;
+    for (;;) {
+        if (wait) wait_for_child();
+        else collection_apply();
+        if (wait ? !stop_gate_take() : !stop_gate_try()) {
+            errno = before;
+            return EAGAIN;
+        }
+        if (!atomic_load(&under_way) && atomic_load(&process->snapshot) == 0) break;
+        snapshot_reap();
+        bool busy = atomic_load(&process->snapshot) != 0 || atomic_load(&under_way);
+        if (!busy) break;
+        stop_gate_leave();
+        if (!wait) {
+            errno = before;
+            return EAGAIN;
+        }
+        const struct timespec ms = {0, 1000000};
+        raw_syscall(SYS_nanosleep, &ms, NULL);
+    }
+    bool snapshot = false;
+    e = run_spilled(kind, trigger, urgent, &snapshot);
+    mine = number;
+    stop_gate_leave();
+    if (e == 0 && snapshot && wait) {
+        wait_for_child();
+        struct collections all;
+        collections(&all);
+        /* Another thread's may have come and gone since; then ours was applied, too. */
+        if (all.latest.number == mine && !all.latest.complete) e = EAGAIN;
+    }
+    errno = before;
+    return e;
+}
+
+void collection_tick(uint64_t at)
+{
+    if (likely(!possible)) return;
+    collection_apply();
+    uint64_t due = atomic_load_explicit(&next_major, memory_order_relaxed);
+    if (due != 0 && at >= due && atomic_compare_exchange_strong(&next_major, &due, at + every_ns)) {
+        collection_run(COLLECTION_MAJOR, TRIGGER_TIME, false, false);
+        return;
+    }
+    if (!growth) return;
+    int64_t end = atomic_load_explicit(&nursery_end, memory_order_relaxed);
+    if (likely(atomic_load_explicit(&heap_taken_bytes, memory_order_relaxed) < end)) return;
+    if (!atomic_compare_exchange_strong(&nursery_end, &end, INT64_MAX)) return;
+    int e = collection_run(COLLECTION_MINOR, TRIGGER_GROWTH, false, false);
+    if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+}
+
+bool collection_in_snapshot(void)
+{
+    struct heap_stats stats;
+    struct cut_range found[1];
+    heap_stats(&stats);
+    size_t room = stats.live + 1024, bytes = round_up(sizeof *verdict + room * sizeof verdict->block[0], OS_PAGE);
+    struct verdict *v = now.why_not ? NULL : os_map(bytes); /* zero while roots are scanned */
+    if (!v) {
+        if (!now.why_not) now.why_not = "no memory for the list of lost blocks";
+        collect_count(&now);
+        return false;
+    }
+    if (take_cut_unfrozen(found, 1) > 0) {
+        now.why_not = "memory that a fork does not copy";
+        collect_count(&now);
+        return false;
+    }
+    v->room = room;
+    const struct collect_options options = {.frozen = true, .at_best = at_best, .vet = true};
+    collect_major(v, &cut, &options);
+    now.complete = v->complete;
+    now.why_not = v->why_not;
+    now.roots = v->roots_ns;
+    now.mark = v->mark_ns;
+    now.sweep += v->sweep_ns;
+    if (v->complete) now.lost = lost_apply(v, now.time, last_complete, now.number, &now.lost_bytes);
+    collect_count(&now);
+    return v->complete;
+}
+
+void collection_prepare_snapshot(const struct stop_result *result)
+{
+    now = (struct collection){.number = ++number, .kind = COLLECTION_MAJOR, .trigger = TRIGGER_REQUEST, .snapshot = true,
+                              .time = os_realtime(), .stop = result->wait_ns};
+    if (!possible) now.why_not = "collection is off here";
+    else if (!result->complete) now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
+    else now.why_not = take_cut(&cut, result, true);
+    if (!now.why_not) collect_age(&now);
+}
+
+int collection_add_root(uintptr_t from, uintptr_t to) { return take_cut_add_root(from, to); }
+int collection_remove_root(uintptr_t from, uintptr_t to) { return take_cut_remove_root(from, to); }
+
+void collection_start(const struct config *config)
+{
+    take_cut_start();
+    possible = config->collect != COLLECT_OFF;
+    in_place_only = !config->snapshot;
+    at_best = (enum present_way)config->pages;
+    bool running = config->leaks == LEAKS_EVERY || config->collect == COLLECT_REPORT || config->collect == COLLECT_RECLAIM;
+    growth = running;
+    fixed_nursery = config->nursery_bytes;
+    if (fixed_nursery) budget = fixed_nursery;
+    every_ns = config->leaks == LEAKS_EVERY ? config->leaks_every_ns : 0;
+    last_complete = os_realtime();
+    last_end = collect_clock();
+    if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
+    atomic_store(&nursery_end, running ? atomic_load(&heap_taken_bytes) + (int64_t)budget : INT64_MAX);
+    if (running) remember_start(REMEMBER_UNKNOWN);
+}
+
+void collection_forked(void)
+{
+    unmap_verdict();
+    atomic_store(&under_way, false);
+    last_complete = os_realtime();
+    if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
+    if (growth) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+    collect_fork_child();
+    remember_fork_child();
+}

@@ -1,0 +1,172 @@
+/* take_cut.c: see take_cut.h.  Everything here is static or mapped outside the window and noted as our own; nothing is allocated in the pause but
+   by mapping.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "preload/take_cut.h"
+#include "heap/kernel_roots.h"
+#include "heap/mark.h"
+#include "heap/meta.h"
+#include "heap/os.h"
+#include "heap/syscall.h"
+#include "preload/own_memory.h"
+#include "preload/pointer_guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define SHARED_MOST (256 * MIB) /* of shared memory, scanned in the pause */
+#define ROOTS_ROOM 1024         /* ranges that the program names */
+#define UNFROZEN_ROOM 64
+
+static uintptr_t guard;
+static struct cut_thread *threads; /* mapped; room for `thread_room` */
+static size_t thread_room, thread_count;
+static struct words words;
+static struct cut_range ours[OWN_RANGES + 8];
+static struct roots shared; /* its maps are the parent's: the child compares */
+static struct cut_range unfrozen[UNFROZEN_ROOM];
+static size_t n_unfrozen;
+
+/* Written by any thread, read in the pause. */
+static struct {
+    _Atomic uintptr_t from, to;
+} named[ROOTS_ROOM];
+static struct cut_range named_now[ROOTS_ROOM];
+
+void take_cut_start(void) { guard = pointer_guard(); }
+
+int take_cut_add_root(uintptr_t from, uintptr_t to)
+{
+    if (from == 0 || from >= to) return EINVAL;
+    for (unsigned i = 0; i < ROOTS_ROOM; i++) {
+        uintptr_t none = 0;
+        if (!atomic_compare_exchange_strong(&named[i].from, &none, 1)) continue;
+        atomic_store(&named[i].to, to);
+        atomic_store(&named[i].from, from);
+        return 0;
+    }
+    return ENOMEM;
+}
+
+int take_cut_remove_root(uintptr_t from, uintptr_t to)
+{
+    for (unsigned i = 0; i < ROOTS_ROOM; i++) {
+        uintptr_t is = from;
+        if (atomic_load(&named[i].from) != from || atomic_load(&named[i].to) != to) continue;
+        if (atomic_compare_exchange_strong(&named[i].from, &is, 0)) return 0;
+    }
+    return EINVAL;
+}
+
+void take_cut_note_stack(void)
+{
+    pthread_attr_t attr;
+    void *low;
+    size_t bytes, guard_bytes;
+    struct thread_record *r = thread_enter((uint32_t)raw_syscall(SYS_gettid, 0));
+    if (!r || r->stack_high != 0 || pthread_getattr_np(pthread_self(), &attr) != 0) return;
+    if (pthread_attr_getstack(&attr, &low, &bytes) == 0 && pthread_attr_getguardsize(&attr, &guard_bytes) == 0 &&
+        bytes > 0) {
+        r->stack_low = (uintptr_t)low;
+        r->stack_high = (uintptr_t)low + bytes;
+    }
+    pthread_attr_destroy(&attr);
+}
+
+static bool room_for_threads(size_t n)
+{
+    if (n <= thread_room) return true;
+    size_t room = round_up(n + n / 2 + 64, OS_PAGE / sizeof *threads);
+    struct cut_thread *more = own_map(round_up(room * sizeof *more, OS_PAGE));
+    if (!more) return false;
+    if (threads) own_unmap(threads, round_up(thread_room * sizeof *threads, OS_PAGE));
+    threads = more;
+    thread_room = room;
+    return true;
+}
+
+struct gather {
+    uint32_t thread; /* one that lives */
+    bool bad;
+};
+
+static void add_thread(struct thread_record *r, void *argument)
+{
+    struct gather *g = argument;
+    if (r->state != THREAD_PARKED && r->state != THREAD_CALLER) return;
+    if (r->state == THREAD_PARKED && !atomic_load(&r->context)) return; /* of an earlier stop */
+    if (thread_count == thread_room) {
+        g->bad = true;
+        return;
+    }
+    if (r->state == THREAD_CALLER) g->thread = atomic_load(&r->tid);
+    threads[thread_count++] = (struct cut_thread){
+        .context = atomic_load(&r->context), .sp = r->sp, .stack_low = r->stack_low, .stack_high = r->stack_high};
+}
+
+static void keep_shared(const uintptr_t *from, const uintptr_t *to, enum root_kind kind, void *user)
+{
+    for (; from < to; from++) {
+        uintptr_t plain = mark_plain(*from) - window_base, other = mark_demangled(*from, guard) - window_base;
+        if (plain < WINDOW_TABLES_OFFSET || (guard && other < WINDOW_TABLES_OFFSET)) words_add(&words, *from);
+    }
+}
+
+const char *take_cut(struct cut *cut, const struct stop_result *result, bool frozen_follows)
+{
+    struct gather g = {0};
+    thread_count = 0;
+    if (!room_for_threads(result->threads + 16)) return "no memory for the list of threads";
+    thread_each(add_thread, &g);
+    if (g.bad) return "there are more threads than were counted";
+    words.count = 0;
+    words.incomplete = false;
+    kernel_roots(&words, g.thread);
+    size_t n_named = 0;
+    for (unsigned i = 0; i < ROOTS_ROOM; i++) {
+        uintptr_t from = atomic_load(&named[i].from);
+        if (from > 1) named_now[n_named++] = (struct cut_range){from, atomic_load(&named[i].to)};
+    }
+    size_t n_ours = own_memory(ours, sizeof ours / sizeof *ours - 1);
+    if (n_ours > sizeof ours / sizeof *ours - 1) return "too many ranges of our own";
+    *cut = (struct cut){.thread = threads, .threads = thread_count, .ours = ours, .n_ours = n_ours,
+                        .root = named_now, .n_root = n_named, .pointer_guard = guard};
+    if (frozen_follows) {
+        roots_free(&shared);
+        const struct roots_options which = {.part = ROOTS_SHARED, .at_best = PRESENT_SCAN, .shared_most = SHARED_MOST,
+                                            .unfrozen = unfrozen, .n_unfrozen = n_unfrozen};
+        roots_find(&shared, cut, &which);
+        if (!shared.complete) return "shared memory could not be looked at";
+        roots_each_words(&shared, keep_shared, NULL);
+    }
+    if (words.incomplete) return "what the kernel holds could not be read";
+    cut->word = words.word;
+    cut->words = words.count;
+    if (words.word) /* mapped by words_add, and no root */
+        ours[cut->n_ours++] = (struct cut_range){(uintptr_t)words.word, (uintptr_t)(words.word + words.room)};
+    return NULL;
+}
+
+size_t take_cut_unfrozen(struct cut_range *to, size_t room)
+{
+    struct cut_range found[UNFROZEN_ROOM];
+    size_t n = roots_unfrozen(&shared.maps, found, UNFROZEN_ROOM), new = 0;
+    for (size_t i = 0; i < n && i < UNFROZEN_ROOM; i++) {
+        bool scanned = false;
+        for (size_t k = 0; k < n_unfrozen; k++)
+            scanned |= unfrozen[k].from <= found[i].from && found[i].to <= unfrozen[k].to;
+        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
+            scanned |= ours[k].from <= found[i].from && found[i].to <= ours[k].to;
+        if (scanned) continue;
+        if (new < room) to[new] = found[i];
+        new++;
+    }
+    return n > UNFROZEN_ROOM ? n : new;
+}
+
+void take_cut_scan_unfrozen(const struct cut_range *range, size_t n)
+{
+    /* Ranges that are not mapped any more cost nothing; the oldest make room. */
+    for (size_t i = 0; i < n; i++) unfrozen[(n_unfrozen + i) % UNFROZEN_ROOM] = range[i];
+    n_unfrozen = n_unfrozen + n < UNFROZEN_ROOM ? n_unfrozen + n : UNFROZEN_ROOM;
+}
