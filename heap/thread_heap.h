@@ -11,7 +11,7 @@
       A heap is never freed.  At a thread's end it is set aside whole (idle) and the next thread takes
       it as it is: thread birth and death touch no pool.  A thread that needs a pool takes an idle heap
       apart before it takes fresh memory: pools of it become orphans of their class, for whoever needs
-      one.  No lock anywhere; see fork.c for what a forked child does.
+      one.  No lock anywhere; see rescue.h for what a forked child does.
 
    3. Other threads' frees.  A flushed slot of a pool that another heap owns is marked returned in its
       state byte and counted in its pool; the first one since the owner last looked puts the pool on
@@ -85,11 +85,18 @@ void bin_overflow(struct thread_heap *, struct bin *);
 /* Gives the lowest `n` slots of the bin back to their pools. */
 void bin_flush(struct thread_heap *, struct bin *, size_t n);
 
+/* Slots of an owned pool became free: puts it where it belongs, in a list of the bin or back to its area. */
+void bin_pool_freed(struct bin *, struct pool *);
+
 /* Gives back one slot of no bin (from a thread without a heap). */
 void slot_return(void *block, unsigned class);
 
 /* Sets the calling thread's heap aside; it has none then. */
 void thread_heap_release(void);
+
+/* For rescue.c: puts an empty heap of no thread on the stack of spare ones, empties both stacks. */
+void thread_heap_spare(struct thread_heap *);
+void thread_heap_forget_stacks(void);
 
 /* Flushes the calling thread's bins and takes every idle heap apart. */
 void thread_heap_trim(struct thread_heap *);
@@ -99,6 +106,7 @@ void thread_heap_tick(struct thread_heap *);
 
 /* All heaps ever made, by number; NULL past the last. */
 struct thread_heap *thread_heap_by_number(uint32_t number);
+uint32_t thread_heap_count(void);
 
 /* Slots given back by threads without a heap, by class (part of `taken`, negative). */
 HIDDEN extern _Atomic int64_t late_taken[HEAP_CLASSES];
@@ -108,15 +116,6 @@ HIDDEN extern _Atomic int64_t heap_taken_bytes;
 
 /* Counts slots out of (positive) or into pools, and notices a new peak of the live bytes. */
 void heap_account(int64_t bytes);
-
-/* After fork, in the child. `heap` is the calling thread's, or NULL. */
-void thread_heap_fork_child(void);
-
-/* In a forked child: rebuilds the pools of the heaps whose threads are gone and makes them orphans.
-   Done when the child has needed some pools, or is about to have a second thread (it is sound only
-   with one); most children exec or exit before.  True if there were any. */
-bool thread_heap_rescue(struct thread_heap *);
-bool thread_heap_any_broken(void);
 
 /* See heap_watch_forks; without it a word that is never 0. */
 HIDDEN extern const atomic_uint *heap_fork_word;
