@@ -30,7 +30,7 @@ void heap_set_hooks(const struct heap_hooks *hooks)
         struct bin *b = h->bin[c];
         if (b->class == 0) continue;
         b->counted += (uint64_t)(b->left_start - b->left);
-        b->left = b->left_start = 0;
+        b->left = b->left_start = b->follow = 0;
     }
 }
 

@@ -350,11 +350,36 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
 
 /* ---- flush ---- */
 
+/* Slots that go back to one pool of another heap: one atomic addition for as many as follow each other. */
+struct run {
+    struct pool *pool;
+    uint32_t n;
+};
+
+static void run_end(struct run *r)
+{
+    if (r->n > 0) returned(r->pool, r->n);
+    r->n = 0;
+}
+
+static void run_add(struct run *r, struct pool *p, void *block, bool medium)
+{
+    if (p != r->pool) run_end(r);
+    r->pool = p;
+    r->n++;
+    mark_returned(block, medium);
+}
+
+static void count_given(struct bin *b, size_t n)
+{
+    b->taken -= (int64_t)n;
+    heap_account(-(int64_t)n * class_size[b->class]);
+}
+
 void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
 {
     bool medium = class_is_medium(b->class);
-    struct pool *foreign = NULL;
-    uint32_t run = 0;
+    struct run run = {0};
     for (size_t i = 0; i < n; i++) {
         void *block = b->slot[i];
         struct pool *p = pool_of(block, medium);
@@ -366,19 +391,31 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
             bin_pool_freed(b, p);
             continue;
         }
-        if (p != foreign && run > 0) {
-            returned(foreign, run);
-            run = 0;
-        }
-        foreign = p;
-        run++;
-        mark_returned(block, medium);
+        run_add(&run, p, block, medium);
     }
-    if (run > 0) returned(foreign, run);
+    run_end(&run);
     __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
     b->n -= n;
-    b->taken -= (int64_t)n;
-    heap_account(-(int64_t)n * class_size[b->class]);
+    count_given(b, n);
+}
+
+void bin_unshare(struct thread_heap *h, struct bin *b)
+{
+    if (class_size[b->class] % CACHE_LINE == 0) return; /* pools are aligned: no two slots touch one line */
+    struct run run = {0};
+    size_t kept = 0, n = b->n;
+    for (size_t i = 0; i < n; i++) {
+        void *block = b->slot[i];
+        struct pool *p = pool_of(block, false);
+        struct thread_heap *owner = atomic_load_explicit(&p->owner, memory_order_relaxed);
+        if (owner == h || !owner ||
+            atomic_load_explicit(&owner->state, memory_order_relaxed) != THREAD_HEAP_ACTIVE)
+            b->slot[kept++] = block;
+        else run_add(&run, p, block, false);
+    }
+    run_end(&run);
+    b->n = kept;
+    count_given(b, n - kept);
 }
 
 void bin_overflow(struct thread_heap *h, struct bin *b)

@@ -16,6 +16,14 @@
    3. Other threads' frees.  A flushed slot of a pool that another heap owns is marked returned in its
       state byte and counted in its pool; the first one since the owner last looked puts the pool on
       the owner's notices.  No memory is needed for it, so a consumer can fall behind without bound.
+
+   4. False sharing.  A slot that is freed far from its neighbours' thread and popped again there splits a
+      cache line between two threads for as long as it is reused (E. D. Berger et al., "Hoard", ASPLOS 2000: passively induced false
+      sharing).  The fast paths know no owners, so the slow path sorts such slots out: before a bin hands out its first
+      block, and every few thousand blocks.
+
+   5. Beats.  A program whose bins never run empty or over would come by no slow path.  So `left` is never set to more than
+      BIN_BEAT; what a sample point is further away waits in `follow`.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_THREAD_HEAP_H
 #define GLEANER_THREAD_HEAP_H
@@ -34,10 +42,13 @@ struct bin {
     uint32_t avail_last;
     uint32_t full_look; /* next full pool to look at for returned slots */
     int64_t left_start; /* what `left` was set to; allocated = counted + left_start - left */
+    int64_t follow;     /* blocks that may be handed out without a sample point after `left` is used up */
     uint64_t counted;
     int64_t taken;      /* slots taken from pools minus slots given back; live = taken - n over all heaps */
     void *slot[];
 };
+
+#define BIN_BEAT 1024
 
 enum heap_state {
     THREAD_HEAP_ACTIVE,
@@ -84,6 +95,9 @@ void bin_overflow(struct thread_heap *, struct bin *);
 
 /* Gives the lowest `n` slots of the bin back to their pools. */
 void bin_flush(struct thread_heap *, struct bin *, size_t n);
+
+/* Gives back the slots whose neighbours may be another running thread's, where a cache line can hold both. */
+void bin_unshare(struct thread_heap *, struct bin *);
 
 /* Slots of an owned pool became free: puts it where it belongs, in a list of the bin or back to its area. */
 void bin_pool_freed(struct bin *, struct pool *);
