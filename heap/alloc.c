@@ -16,11 +16,11 @@
 /* Every block takes the slow path: its caller is wanted (heap_options.watch), or it is to be ignored. */
 static ALWAYS_INLINE bool every_block(void) { return heap_options.watch || heap_tls.ignoring > 0; }
 
-/* One byte more than asked, so that a pointer to a block's end lies in it.  (A large block's end is known: white.c.) */
+/* One byte more than asked, so that a pointer to a block's end lies in it.  (A large block's end is known: mark.c.) */
 static ALWAYS_INLINE size_t padded(size_t size) { return heap_options.watch ? size + 1 : size; }
 
-/* The block that is about to be handed out is one more than `left` allowed: asks how many sample points lie in
-   it and how far the next one is. */
+/* The block that is about to be handed out is one more than `left` allowed: says how many sample points lie in
+   it, and asks how far the next one is when it is the one that `follow` does not reach. */
 static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b)
 {
     unsigned n = 0;
@@ -28,11 +28,9 @@ static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b
     b->counted += (uint64_t)(b->left_start - b->left);
     if (b->follow > 0) follow = b->follow - 1;
     else if (heap_hooks->due) follow = heap_hooks->due(&h->hook, b->class, class_size[b->class] / 8, &n);
-    if (unlikely(every_block())) {
-        b->follow = follow;
-        follow = 0;
-    } else b->follow = 0;
-    b->left = b->left_start = follow;
+    int64_t left = unlikely(every_block()) ? 0 : follow < BIN_BEAT ? follow : BIN_BEAT;
+    b->follow = follow - left;
+    b->left = b->left_start = left;
     return heap_tls.suspended ? 0 : n;
 }
 
@@ -111,17 +109,25 @@ none:
     return NULL;
 }
 
-/* From a bin that has slots: a sample point was due, and the count for this block is taken off already. */
+/* From a bin that has slots: a sample point or a beat was due, and the count for this block is taken off already. */
 static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source source, const void *caller)
 {
     struct thread_heap *h = heap_tls.heap;
-    unsigned class = b->class, n = sample_points(h, b);
+    unsigned class = b->class;
+    bool first = b->left_start == 0 && b->counted == 0, now_and_then = (++h->ticks & 15) == 0;
+    if (unlikely(first || now_and_then)) {
+        bin_unshare(h, b);
+        if (unlikely(b->n == 0)) {
+            b->left++; /* it is taken off again there */
+            return alloc_from(class, asked, source, caller);
+        }
+    }
+    unsigned n = sample_points(h, b);
     void *block = b->slot[--b->n];
     *state_of(block, class_is_medium(class)) = (int8_t)class;
     if (likely(n > 0 || every_block())) note(h, block, asked, class, source, n, caller);
-    /* A program whose bins never run empty comes by no other slow path, and memory it has freed waits for decay.
-       (With every block sampled, a tick in sixteen.) */
-    if (unlikely((++h->ticks & 15) == 0)) thread_heap_tick(h);
+    /* A program whose bins never run empty comes by no other slow path, and memory it has freed waits for decay. */
+    if (unlikely(now_and_then)) thread_heap_tick(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
 }

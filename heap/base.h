@@ -14,6 +14,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
+#define CACHE_LINE ((size_t)64)
 #define OS_PAGE ((size_t)4096) /* the unit of our tables; the system's page may be larger */
 
 #define NOINLINE __attribute__((noinline))

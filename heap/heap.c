@@ -3,6 +3,7 @@
 #include "heap/large.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/rescue.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
 
@@ -29,7 +30,7 @@ void heap_set_hooks(const struct heap_hooks *hooks)
         struct bin *b = h->bin[c];
         if (b->class == 0) continue;
         b->counted += (uint64_t)(b->left_start - b->left);
-        b->left = b->left_start = 0;
+        b->left = b->left_start = b->follow = 0;
     }
 }
 
@@ -77,7 +78,7 @@ void heap_fork_child(void)
     if (threads) {
         meta_fork_child();
         pool_fork_child();
-        thread_heap_fork_child();
+        rescue_fork_child();
     }
     large_fork_child(threads);
     stats_fork_child();
@@ -85,5 +86,5 @@ void heap_fork_child(void)
 
 void heap_before_thread(void)
 {
-    if (unlikely(thread_heap_any_broken()) && heap_tls.heap) thread_heap_rescue(heap_tls.heap);
+    if (unlikely(rescue_is_due()) && heap_tls.heap) rescue_heaps(heap_tls.heap);
 }

@@ -211,7 +211,7 @@ void pool_range(bool medium, uint32_t *first, uint32_t *count);
    nobody had (their descriptors say so), and finds the others again by pool_reclaim. */
 void pool_fork_child(void);
 
-/* In such a child, for a pool without a class that rescue (thread_heap.c) has found. */
+/* In such a child, for a pool without a class that rescue.c has found. */
 void pool_reclaim(struct pool *);
 
 /* An orphan of a class, or NULL; and the opposite. */

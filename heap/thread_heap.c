@@ -4,6 +4,7 @@
 #include "heap/large.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/rescue.h"
 
 static struct bin no_bin; /* empty and without room */
 
@@ -44,6 +45,20 @@ static struct thread_heap *heap_at(uint32_t number)
 
 #define HEAP_LINK(id) (heap_at(id)->link)
 IDSTACK_FUNCTIONS(heaps, HEAP_LINK)
+
+uint32_t thread_heap_count(void) { return atomic_load(&heap_count); }
+
+void thread_heap_forget_stacks(void)
+{
+    atomic_store(&idle_heaps, 0);
+    atomic_store(&spare_heaps, 0);
+}
+
+void thread_heap_spare(struct thread_heap *h)
+{
+    atomic_store(&h->state, THREAD_HEAP_SPARE);
+    heaps_push(&spare_heaps, h->number);
+}
 
 /* Caches hold at first 16 slots; each refill of a busy bin doubles its room, for small classes each overflow too.
    So a thread that allocates little holds little, and the 64 and more blocks at a time of a
@@ -160,9 +175,9 @@ static void list_append_avail(struct bin *b, struct pool *p)
     b->avail_last = pool_id(p);
 }
 
-/* Slots of an owned pool became free: puts it where it belongs. One empty pool a class stays, so
-   that a program at the edge does not take and give the same pool all the time. */
-static void pool_freed(struct bin *b, struct pool *p)
+/* One empty pool a class stays, so that a program at the edge does not take and give the same pool all the
+   time. */
+void bin_pool_freed(struct bin *b, struct pool *p)
 {
     if (p->list == POOL_FULL && p->free > 0) {
         list_remove(b, p);
@@ -209,7 +224,7 @@ void slot_return(void *block, unsigned class)
 
 static void collect(struct thread_heap *h, struct pool *p)
 {
-    if (pool_collect_returned(p) > 0) pool_freed(h->bin[p->class], p);
+    if (pool_collect_returned(p) > 0) bin_pool_freed(h->bin[p->class], p);
 }
 
 static void read_notices(struct thread_heap *h)
@@ -293,7 +308,7 @@ static bool find_pool(struct thread_heap *h, struct bin *b)
         if (p) own(h, b, p);
         if (b->avail != ID_NONE) return true;
     }
-    if (thread_heap_any_broken() && ++h->takes_since_fork > 16 && thread_heap_rescue(h)) {
+    if (rescue_is_due() && ++h->takes_since_fork > 16 && rescue_heaps(h)) {
         struct pool *p = pool_adopt(class);
         if (p) own(h, b, p);
         if (b->avail != ID_NONE) return true;
@@ -336,11 +351,36 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
 
 /* ---- flush ---- */
 
+/* Slots that go back to one pool of another heap: one atomic addition for as many as follow each other. */
+struct run {
+    struct pool *pool;
+    uint32_t n;
+};
+
+static void run_end(struct run *r)
+{
+    if (r->n > 0) returned(r->pool, r->n);
+    r->n = 0;
+}
+
+static void run_add(struct run *r, struct pool *p, void *block, bool medium)
+{
+    if (p != r->pool) run_end(r);
+    r->pool = p;
+    r->n++;
+    mark_returned(block, medium);
+}
+
+static void count_given(struct bin *b, size_t n)
+{
+    b->taken -= (int64_t)n;
+    heap_account(-(int64_t)n * class_size[b->class]);
+}
+
 void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
 {
     bool medium = class_is_medium(b->class);
-    struct pool *foreign = NULL;
-    uint32_t run = 0;
+    struct run run = {0};
     for (size_t i = 0; i < n; i++) {
         void *block = b->slot[i];
         struct pool *p = pool_of(block, medium);
@@ -349,22 +389,34 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
             pool_bits(p)[slot / 64] |= (uint64_t)1 << slot % 64;
             if (slot / 64 < p->cursor) p->cursor = (uint16_t)(slot / 64);
             p->free++;
-            pool_freed(b, p);
+            bin_pool_freed(b, p);
             continue;
         }
-        if (p != foreign && run > 0) {
-            returned(foreign, run);
-            run = 0;
-        }
-        foreign = p;
-        run++;
-        mark_returned(block, medium);
+        run_add(&run, p, block, medium);
     }
-    if (run > 0) returned(foreign, run);
+    run_end(&run);
     __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
     b->n -= n;
-    b->taken -= (int64_t)n;
-    heap_account(-(int64_t)n * class_size[b->class]);
+    count_given(b, n);
+}
+
+void bin_unshare(struct thread_heap *h, struct bin *b)
+{
+    if (class_size[b->class] % CACHE_LINE == 0) return; /* pools are aligned: no two slots touch one line */
+    struct run run = {0};
+    size_t kept = 0, n = b->n;
+    for (size_t i = 0; i < n; i++) {
+        void *block = b->slot[i];
+        struct pool *p = pool_of(block, false);
+        struct thread_heap *owner = atomic_load_explicit(&p->owner, memory_order_relaxed);
+        if (owner == h || !owner ||
+            atomic_load_explicit(&owner->state, memory_order_relaxed) != THREAD_HEAP_ACTIVE)
+            b->slot[kept++] = block;
+        else run_add(&run, p, block, false);
+    }
+    run_end(&run);
+    b->n = kept;
+    count_given(b, n - kept);
 }
 
 void bin_overflow(struct thread_heap *h, struct bin *b)
@@ -403,8 +455,7 @@ static void take_apart(struct thread_heap *h)
         b->cap = b->max_cap < 16 ? b->max_cap : 16;
     }
     read_notices(h); /* those that came before the pools had no owner */
-    atomic_store(&h->state, THREAD_HEAP_SPARE);
-    heaps_push(&spare_heaps, h->number);
+    thread_heap_spare(h);
 }
 
 void thread_heap_trim(struct thread_heap *h)
@@ -446,120 +497,4 @@ void thread_heap_tick(struct thread_heap *h)
         trim_bins(h);
     }
     if (heap_hooks->tick) heap_hooks->tick(&h->hook, now);
-}
-
-/* ---- fork ---- */
-
-static _Atomic uint32_t broken_heaps;
-
-bool thread_heap_any_broken(void) { return atomic_load(&broken_heaps) > 0; }
-
-/* Only our own heap is whole.  Every other thread may have been in the middle of something, and while the kernel
-   copied page after page they ran on, so even a heap that says it is idle may be torn. */
-void thread_heap_fork_child(void)
-{
-    uint32_t broken = 0;
-    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
-        struct thread_heap *h = thread_heap_by_number(i);
-        if (!h || h == heap_tls.heap) continue;
-        atomic_store(&h->state, THREAD_HEAP_BROKEN);
-        broken++;
-    }
-    atomic_store(&idle_heaps, 0);
-    atomic_store(&spare_heaps, 0);
-    if (heap_tls.heap) heap_tls.heap->takes_since_fork = 0;
-    atomic_store(&broken_heaps, broken);
-}
-
-/* What is live the state bytes say; all else is free, once no cache holds a slot. */
-static void rebuild(struct pool *p)
-{
-    bool medium = pool_is_medium(p);
-    uint64_t *bits = pool_bits(p);
-    for (unsigned w = 0; w < (p->slots + 63u) / 64; w++) bits[w] = 0;
-    unsigned free = 0;
-    for (unsigned i = 0; i < p->slots; i++) {
-        int8_t *s = state_of(slot_address(p, i), medium);
-        if (state_is_live(*s)) continue;
-        *s = 0;
-        bits[i / 64] |= (uint64_t)1 << i % 64;
-        free++;
-    }
-    p->free = (uint16_t)free;
-    p->cursor = 0;
-    atomic_store(&p->returned, 0);
-    atomic_store(&p->notified, false);
-}
-
-/* Sound only while ours is the one heap in use: then every slot that is not live is free. */
-static bool only_heap_in_use(const struct thread_heap *mine)
-{
-    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
-        struct thread_heap *h = thread_heap_by_number(i);
-        if (h && h != mine && atomic_load(&h->state) == THREAD_HEAP_ACTIVE) return false;
-    }
-    return true;
-}
-
-static void rescue_pool(struct thread_heap *h, struct pool *p, int64_t *live)
-{
-    if (p->class == 0) { /* free, on a stack that was forgotten or in hands that are gone; or never used */
-        pool_reclaim(p);
-        return;
-    }
-    bool ours = atomic_load(&p->owner) == h;
-    rebuild(p);
-    live[p->class] += p->slots - p->free;
-    if (ours) {
-        pool_freed(h->bin[p->class], p);
-        return;
-    }
-    p->next = p->prev = ID_NONE;
-    if (p->free == p->slots) pool_give(p);
-    else pool_orphan(p);
-}
-
-bool thread_heap_rescue(struct thread_heap *h)
-{
-    uint32_t broken = atomic_load(&broken_heaps);
-    if (broken == 0 || !only_heap_in_use(h) ||
-        !atomic_compare_exchange_strong(&broken_heaps, &broken, 0))
-        return false;
-    thread_heap_trim(h);  /* no cache holds a slot any more */
-    pool_fork_child(); /* nor any stack a pool: each is found and put on one below */
-    int64_t live[HEAP_CLASSES] = {0}, live_bytes = 0;
-    for (unsigned medium = 0; medium < 2; medium++) {
-        uint32_t first, count;
-        pool_range(medium, &first, &count);
-        for (uint32_t i = 0; i < count; i++) rescue_pool(h, pool_of_id(first + i), live);
-    }
-    /* The counts of threads that are gone may be torn: replace all by what was found. */
-    for (uint32_t i = 0; i < atomic_load(&heap_count); i++) {
-        struct thread_heap *other = thread_heap_by_number(i);
-        if (!other) continue;
-        bool gone = atomic_load(&other->state) == THREAD_HEAP_BROKEN;
-        for (unsigned c = 1; c <= POOL_CLASSES; c++) {
-            struct bin *b = other->bin[c];
-            b->taken = 0;
-            if (!gone) continue;
-            b->n = 0;
-            b->class = 0; /* opened anew */
-            b->cap = 0;
-            b->busy = false;
-        }
-        if (!gone) continue;
-        atomic_store(&other->notices, 0);
-        atomic_store(&other->state, THREAD_HEAP_SPARE);
-        heaps_push(&spare_heaps, other->number);
-    }
-    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
-        if (live[c] != 0 && h->bin[c]->class == 0) bin_open(h->bin[c], c);
-        if (live[c] != 0) h->bin[c]->taken = live[c];
-        live_bytes += live[c] * class_size[c];
-        atomic_store(&late_taken[c], 0);
-    }
-    struct large_stats large;
-    large_stats(&large);
-    atomic_store(&heap_taken_bytes, live_bytes + (int64_t)large.live_bytes);
-    return true;
 }

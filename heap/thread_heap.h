@@ -11,11 +11,19 @@
       A heap is never freed.  At a thread's end it is set aside whole (idle) and the next thread takes
       it as it is: thread birth and death touch no pool.  A thread that needs a pool takes an idle heap
       apart before it takes fresh memory: pools of it become orphans of their class, for whoever needs
-      one.  No lock anywhere; see fork.c for what a forked child does.
+      one.  No lock anywhere; see rescue.h for what a forked child does.
 
    3. Other threads' frees.  A flushed slot of a pool that another heap owns is marked returned in its
       state byte and counted in its pool; the first one since the owner last looked puts the pool on
       the owner's notices.  No memory is needed for it, so a consumer can fall behind without bound.
+
+   4. False sharing.  A slot that is freed far from its neighbours' thread and popped again there splits a
+      cache line between two threads for as long as it is reused (E. D. Berger et al., "Hoard", ASPLOS 2000: passively induced false
+      sharing).  The fast paths know no owners, so the slow path sorts such slots out: before a bin hands out its first
+      block, and every few thousand blocks.
+
+   5. Beats.  A program whose bins never run empty or over would come by no slow path.  So `left` is never set to more than
+      BIN_BEAT; what a sample point is further away waits in `follow`.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_THREAD_HEAP_H
 #define GLEANER_THREAD_HEAP_H
@@ -34,11 +42,13 @@ struct bin {
     uint32_t avail_last;
     uint32_t full_look; /* next full pool to look at for returned slots */
     int64_t left_start; /* what `left` was set to; allocated = counted + left_start - left */
-    int64_t follow;     /* while every block takes the slow path (`left` stays 0): what `left` would be */
+    int64_t follow;     /* blocks that may be handed out without a sample point after `left` is used up */
     uint64_t counted;
     int64_t taken;      /* slots taken from pools minus slots given back; live = taken - n over all heaps */
     void *slot[];
 };
+
+#define BIN_BEAT 1024
 
 enum heap_state {
     THREAD_HEAP_ACTIVE,
@@ -87,11 +97,21 @@ void bin_overflow(struct thread_heap *, struct bin *);
 /* Gives the lowest `n` slots of the bin back to their pools. */
 void bin_flush(struct thread_heap *, struct bin *, size_t n);
 
+/* Gives back the slots whose neighbours may be another running thread's, where a cache line can hold both. */
+void bin_unshare(struct thread_heap *, struct bin *);
+
+/* Slots of an owned pool became free: puts it where it belongs, in a list of the bin or back to its area. */
+void bin_pool_freed(struct bin *, struct pool *);
+
 /* Gives back one slot of no bin (from a thread without a heap). */
 void slot_return(void *block, unsigned class);
 
 /* Sets the calling thread's heap aside; it has none then. */
 void thread_heap_release(void);
+
+/* For rescue.c: puts an empty heap of no thread on the stack of spare ones, empties both stacks. */
+void thread_heap_spare(struct thread_heap *);
+void thread_heap_forget_stacks(void);
 
 /* Flushes the calling thread's bins and takes every idle heap apart. */
 void thread_heap_trim(struct thread_heap *);
@@ -101,6 +121,7 @@ void thread_heap_tick(struct thread_heap *);
 
 /* All heaps ever made, by number; NULL past the last. */
 struct thread_heap *thread_heap_by_number(uint32_t number);
+uint32_t thread_heap_count(void);
 
 /* Slots given back by threads without a heap, by class (part of `taken`, negative). */
 HIDDEN extern _Atomic int64_t late_taken[HEAP_CLASSES];
@@ -110,15 +131,6 @@ HIDDEN extern _Atomic int64_t heap_taken_bytes;
 
 /* Counts slots out of (positive) or into pools, and notices a new peak of the live bytes. */
 void heap_account(int64_t bytes);
-
-/* After fork, in the child. `heap` is the calling thread's, or NULL. */
-void thread_heap_fork_child(void);
-
-/* In a forked child: rebuilds the pools of the heaps whose threads are gone and makes them orphans.
-   Done when the child has needed some pools, or is about to have a second thread (it is sound only
-   with one); most children exec or exit before.  True if there were any. */
-bool thread_heap_rescue(struct thread_heap *);
-bool thread_heap_any_broken(void);
 
 /* See heap_watch_forks; without it a word that is never 0. */
 HIDDEN extern const atomic_uint *heap_fork_word;

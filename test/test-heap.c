@@ -5,6 +5,7 @@
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/os.h"
+#include "heap/rescue.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -329,7 +330,7 @@ static int child_of_storm(void)
         for (unsigned k = 0; k < 500; k++) /* torn items of the gone threads are left alone */
             if (items[k].block) check_fill(&items[k]);
     heap_before_thread();
-    if (thread_heap_any_broken()) return 2;
+    if (rescue_is_due()) return 2;
     if (!heap_verify(complain)) return 3;
     release(items, 3000);
     return heap_verify(complain) ? 0 : 4;
