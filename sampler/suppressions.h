@@ -1,5 +1,6 @@
 /* suppressions.h: which leaks are known and not to be reported: LeakSanitizer's syntax (`leak:PATTERN` lines, `#` comments; a pattern is found anywhere
-   in a function's, file's or module's name, `*` stands for anything, `^` and `$` anchor it).
+   in a function's, file's or module's name, `*` stands for anything, `^` at its start and `$` at its end anchor it).
+   A pattern without a letter to look for (`leak:`, `leak:^`) is skipped with a complaint, where LeakSanitizer hides every leak.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SUPPRESSIONS_H
 #define GLEANER_SUPPRESSIONS_H
