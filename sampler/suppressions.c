@@ -264,6 +264,14 @@ void suppressions_count(struct suppressions *s, int number, uint64_t blocks, uin
     atomic_fetch_add_explicit(&s->pattern[number].bytes, bytes, memory_order_relaxed);
 }
 
+void suppressions_forget(struct suppressions *s)
+{
+    for (unsigned i = 0; s && i < s->count; i++) {
+        atomic_store_explicit(&s->pattern[i].blocks, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->pattern[i].bytes, 0, memory_order_relaxed);
+    }
+}
+
 unsigned suppressions_total(const struct suppressions *s)
 {
     return s ? s->count : 0;

@@ -20,8 +20,9 @@ bool suppressions_read(struct suppressions **to, const char *path, void (*compla
 /* Does a pattern match one of the names (each may be NULL)?  Its number, or -1. Linear in the patterns; callers keep what they found by site. */
 int suppressions_match(const struct suppressions *, const char *function, const char *file, const char *module);
 
-/* Counts a use of pattern `number` for the table of matched suppressions, and reads them. */
+/* Counts a use of pattern `number` for the table of matched suppressions, sets all counts to 0, and reads them. */
 void suppressions_count(struct suppressions *, int number, uint64_t blocks, uint64_t bytes);
+void suppressions_forget(struct suppressions *);
 unsigned suppressions_total(const struct suppressions *);
 const char *suppressions_pattern(const struct suppressions *, unsigned number, uint64_t *blocks, uint64_t *bytes);
 
