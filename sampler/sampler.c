@@ -26,6 +26,7 @@
 #include "heap/heap.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/probes.h"
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
 #include "sampler/geometric.h"
@@ -221,9 +222,11 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
                              .thread = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX};
     uint32_t entry = tracked_add_quick(&t->cache, &v);
     site_allocated_quick(v.site, given, n_samples);
-    if (likely(entry))
+    PROBE5(gleaner, sample, block, asked, given, n_samples, v.site);
+    if (likely(entry)) {
         live_changed(t, n_samples);
-    else
+        PROBE3(otel_memory, alloc, block, asked, n_samples * interval);
+    } else
         site_freed(v.site, given, n_samples);
     return entry;
 }
@@ -235,6 +238,8 @@ static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry)
     if (!tracked_remove_quick(t ? &t->cache : NULL, entry, block, &site, &n_samples)) return;
     site_freed_quick(site, 0, n_samples);
     live_changed(t, -(int64_t)n_samples);
+    PROBE3(gleaner, sample_free, block, site, n_samples);
+    PROBE1(otel_memory, free, block);
 }
 
 /* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies
@@ -262,6 +267,7 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
     if (!tracked_get(entry, &v)) return;
+    const void *old = v.block;
     v.block = block; /* a large one may have moved with its pages */
     uint32_t site = v.site;
     size_t before = site_given(site);
@@ -280,6 +286,8 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         site_freed(site, before, was);
         site_allocated(v.site, given, v.n_samples);
         live_changed(t, (int64_t)v.n_samples - was);
+        PROBE1(otel_memory, free, old);
+        PROBE3(otel_memory, alloc, block, asked, v.n_samples * interval);
     }
     tracked_change(entry, &v);
 }
