@@ -14,7 +14,8 @@
 /* ---- sampling ---- */
 
 /* Every block takes the slow path: its caller is wanted (heap_options.watch), or it is to be ignored. */
-static ALWAYS_INLINE bool every_block(void) { return heap_options.watch || heap_tls.ignoring > 0; }
+static ALWAYS_INLINE bool every_block(void) { return heap_tls.attention != 0; }
+static ALWAYS_INLINE bool ignoring(void) { return heap_tls.attention > ATTENTION_WATCH; }
 
 /* One byte more than asked, so that a pointer to a block's end lies in it.  (A large block's end is known: mark.c.) */
 static ALWAYS_INLINE size_t padded(size_t size) { return heap_options.watch ? size + 1 : size; }
@@ -38,7 +39,7 @@ static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b
 static uint32_t tag_of_watched(const void *caller)
 {
     uint32_t number = heap_options.watch ? caller_intern((uintptr_t)caller) : 0;
-    return (number ? TAG_CALLER | number : 0) | (heap_tls.ignoring > 0 ? TAG_IGNORED : 0);
+    return (number ? TAG_CALLER | number : 0) | (ignoring() ? TAG_IGNORED : 0);
 }
 
 static void tag_slot(void *block, unsigned class, uint32_t tag)
@@ -59,7 +60,7 @@ static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked
     uint32_t entry = heap_hooks->allocated(&h->hook, block, asked, class_size[class], source, n);
     if (entry == 0) return false;
     struct pool *p = pool_of(block, medium);
-    if (unlikely(heap_tls.ignoring > 0)) {
+    if (unlikely(ignoring())) {
         entry |= TAG_IGNORED;
         atomic_store(&p->ignored, true);
     }
@@ -188,9 +189,12 @@ void *heap_malloc_medium(size_t size, enum heap_source source, const void *calle
     if (size > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
     unsigned class = medium_class_of[(size + 127) >> 7];
     struct bin *b = heap_tls.by_class[class];
-    if (unlikely(heap_options.watch)) return alloc_padded(size, source, caller);
     BIN_POP(b, true, goto slow);
 slow:
+    if (unlikely(heap_options.watch)) {
+        if (b->n > 0) b->left++;
+        return alloc_padded(size, source, caller);
+    }
     if (likely(b->n > 0)) return alloc_due(b, size, source, caller);
     return alloc_from(class, size, source, caller);
 }

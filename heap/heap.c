@@ -26,6 +26,7 @@ void heap_set_hooks(const struct heap_hooks *hooks)
     /* Bins whose counters were set while nothing was sampled must ask at their next block. */
     struct thread_heap *h = heap_tls.heap;
     if (!h) return;
+    if (heap_options.watch) heap_tls.attention |= ATTENTION_WATCH; /* made before heap_start said so */
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
         if (b->class == 0) continue;

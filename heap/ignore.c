@@ -38,12 +38,13 @@ bool heap_ignore(const void *block)
 void heap_ignore_begin(void)
 {
     struct thread_heap *h = thread_heap_get();
-    if (heap_tls.ignoring++ > 0 || !h) return;
+    heap_tls.attention += 2;
+    if (heap_tls.attention >= 4 || !h) return;
     for (unsigned c = 1; c <= POOL_CLASSES; c++) {
         struct bin *b = h->bin[c];
         if (b->class == 0 || b->left == 0) continue;
         b->counted += (uint64_t)(b->left_start - b->left);
-        b->follow = b->left;
+        b->follow += b->left;
         b->left = b->left_start = 0;
     }
 }
@@ -51,5 +52,5 @@ void heap_ignore_begin(void)
 /* Each bin takes up where it was at its next block. */
 void heap_ignore_end(void)
 {
-    if (heap_tls.ignoring > 0) heap_tls.ignoring--;
+    if (heap_tls.attention > ATTENTION_WATCH) heap_tls.attention -= 2;
 }

@@ -112,6 +112,7 @@ static void adopt_bins(struct thread_heap *h)
     for (unsigned c = 1; c <= POOL_CLASSES; c++)
         heap_tls.by_class[c] = heap_tls.by_class[c | STATE_OLD] = h->bin[c];
     heap_tls.heap = h;
+    if (heap_options.watch) heap_tls.attention |= ATTENTION_WATCH;
 }
 
 struct thread_heap *thread_heap_get(void)

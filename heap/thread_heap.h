@@ -76,9 +76,10 @@ struct heap_tls {
     struct bin *by_class[2 * HEAP_CLASSES]; /* by class, with STATE_OLD or without */
     struct thread_heap *heap; /* NULL: none yet, or none any more */
     uint32_t suspended;       /* sampling: heap_suspend_sampling */
-    uint32_t ignoring;        /* heap_ignore_begin: every block takes the slow path */
+    uint32_t attention;       /* not 0: every block takes the slow path; ATTENTION_WATCH and twice the number of heap_ignore_begin */
     bool ending;              /* heap_thread_exit was called: get a heap only for a moment */
 };
+#define ATTENTION_WATCH 1u /* heap_options.watch */
 extern THREAD_LOCAL struct heap_tls heap_tls;
 
 /* The calling thread's heap, made or taken over if need be; NULL when there is no memory. */
