@@ -17,7 +17,7 @@
 static ALWAYS_INLINE bool every_block(void) { return heap_tls.attention != 0; }
 static ALWAYS_INLINE bool ignoring(void) { return heap_tls.attention > ATTENTION_WATCH; }
 
-/* One byte more than asked, so that a pointer to a block's end lies in it.  (A large block's end is known: mark.c.) */
+/* One byte more than asked, so that a pointer to a block's end lies in it. */
 static ALWAYS_INLINE size_t padded(size_t size) { return heap_options.watch ? size + 1 : size; }
 
 /* The block that is about to be handed out is one more than `left` allowed: says how many sample points lie in
@@ -141,10 +141,10 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     heap_notice_fork();
     struct thread_heap *h = thread_heap_get();
     size_t given;
-    void *block = large_alloc(size, alignment, zero, &given);
+    void *block = large_alloc(padded(size), alignment, zero, &given);
     if (!block) {
         if (!heap_save_memory()) goto none;
-        block = large_alloc(size, alignment, zero, &given);
+        block = large_alloc(padded(size), alignment, zero, &given);
         if (!block) goto none;
     }
     heap_account((int64_t)given);
@@ -170,7 +170,7 @@ none:
 static NOINLINE void *alloc_padded(size_t size, enum heap_source source, const void *caller)
 {
     if (padded(size) <= MEDIUM_MAX) return alloc_from(class_for(padded(size)), size, source, caller);
-    return alloc_large(padded(size), 1, source == HEAP_CALLOC, source, caller);
+    return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
 }
 
 void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller)
@@ -255,9 +255,9 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
 {
     if (size > MEDIUM_MAX) {
         void *now = block;
-        size_t given = large_resize(block, size);
+        size_t given = large_resize(block, padded(size));
         if (!given && size > old) {
-            now = large_move(block, size, &given);
+            now = large_move(block, padded(size), &given);
             if (!now) given = 0;
         }
         if (given) {

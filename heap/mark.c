@@ -111,12 +111,17 @@ static inline void push(struct marker *m, uintptr_t offset, unsigned class)
     m->stack[m->depth++] = (uint64_t)offset << 8 | class;
 }
 
-static NOINLINE void try_large(struct marker *m, uintptr_t offset)
+/* A pointer to the end of a large block counts where no other block starts there.  (Where collection was on from the start
+   blocks end behind what was asked for.) */
+static NOINLINE void look_large(struct marker *m, uintptr_t offset)
 {
     uint32_t page;
     size_t bytes;
     struct white_area *a = &m->white->area[AREA_LARGE];
-    if (!large_table_find((const void *)(window_base + offset), &page, &bytes) || page >= a->granules) return;
+    if (!large_table_find((const void *)(window_base + offset), &page, &bytes) &&
+        (offset % OS_PAGE != 0 || !large_table_find((const void *)(window_base + offset - 1), &page, &bytes)))
+        return;
+    if (page >= a->granules) return;
     uint64_t bit = (uint64_t)1 << page % 64;
     if (!(a->bits[page / 64] & bit)) return;
     a->bits[page / 64] &= ~bit;
@@ -155,9 +160,7 @@ static inline void candidate(struct marker *m, uintptr_t offset)
 {
     unsigned area = (unsigned)(offset >> AREA_SHIFT);
     if (unlikely(area >= AREA_LARGE)) {
-        try_large(m, offset);
-        /* A pointer to a large block's end, whether another starts there or not. */
-        if (offset % OS_PAGE == 0 && offset > WINDOW_LARGE_OFFSET) try_large(m, offset - 1);
+        look_large(m, offset);
         return;
     }
     struct white_area *a = &m->white->area[area];
