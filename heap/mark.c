@@ -7,36 +7,11 @@
    3. A stack that cannot grow flags the block's pool; when the stack is empty all marked blocks of flagged pools are
       scanned (again), until none is flagged.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "heap/mark.h"
+#include "heap/marker.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 
 #include <sys/mman.h>
-
-#define FOUND 32u
-#define GREY 16u
-#define STACK_FIRST (64 * KIB / sizeof(uint64_t))
-#define LARGE_LOOK (256 * KIB) /* large blocks from here on are asked which of their pages there are */
-#define AREA_SHIFT 38          /* small and medium areas are 256 GiB */
-_Static_assert(WINDOW_SMALL_BYTES == (size_t)1 << AREA_SHIFT && WINDOW_MEDIUM_OFFSET == WINDOW_SMALL_BYTES &&
-                   WINDOW_LARGE_OFFSET == 2 * WINDOW_SMALL_BYTES,
-               "an offset's high bits say the area");
-
-struct marker {
-    struct white *white;
-    uintptr_t guard;
-    struct present *present;
-    uint64_t *stack;
-    size_t depth, room;
-    uintptr_t found[FOUND]; /* offsets in the window + 1; 0: none */
-    unsigned found_at;
-    uint64_t grey[GREY];
-    unsigned grey_first, grey_count;
-    uint64_t *flagged[2]; /* pools to be scanned again */
-    size_t flagged_bytes[2];
-    bool any_flagged, large_flagged;
-    struct mark_stats stats;
-};
 
 static size_t stack_limit;
 
@@ -102,13 +77,25 @@ static NOINLINE void flag(struct marker *m, uintptr_t offset)
     m->flagged[area][pool / 64] |= (uint64_t)1 << pool % 64;
 }
 
-static inline void push(struct marker *m, uintptr_t offset, unsigned class)
+static ALWAYS_INLINE void push(struct marker *m, uint64_t entry)
 {
     if (unlikely(m->depth == m->room) && !grow(m)) {
-        flag(m, offset);
+        flag(m, (uintptr_t)(entry >> 8));
         return;
     }
-    m->stack[m->depth++] = (uint64_t)offset << 8 | class;
+    m->stack[m->depth++] = entry;
+}
+
+void marker_push(struct marker *m, uint64_t entry) { push(m, entry); }
+
+/* Clears a white bit that was seen set; false if another member of the team was faster. */
+static ALWAYS_INLINE bool take(const struct marker *m, uint64_t *word, uint64_t bit)
+{
+    if (likely(!m->team)) {
+        *word &= ~bit;
+        return true;
+    }
+    return __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED) & bit;
 }
 
 /* A pointer to the end of a large block counts where no other block starts there.  (Where collection was on from the start
@@ -123,11 +110,10 @@ static NOINLINE void look_large(struct marker *m, uintptr_t offset)
         return;
     if (page >= a->granules) return;
     uint64_t bit = (uint64_t)1 << page % 64;
-    if (!(a->bits[page / 64] & bit)) return;
-    a->bits[page / 64] &= ~bit;
+    if (!(a->bits[page / 64] & bit) || !take(m, &a->bits[page / 64], bit)) return;
     m->stats.blocks++;
     m->stats.bytes += bytes;
-    push(m, WINDOW_LARGE_OFFSET + (uintptr_t)page * OS_PAGE, HEAP_CLASS_LARGE);
+    push(m, (uint64_t)(WINDOW_LARGE_OFFSET + (uintptr_t)page * OS_PAGE) << 8 | HEAP_CLASS_LARGE);
 }
 
 /* The mark word is at hand by now. */
@@ -150,10 +136,10 @@ static inline void look(struct marker *m, uintptr_t offset)
         bit = (uint64_t)1 << granule % 64;
         if (granule >= a->granules || !(a->bits[granule / 64] & bit)) return;
     }
-    a->bits[granule / 64] &= ~bit;
+    if (!take(m, &a->bits[granule / 64], bit)) return;
     m->stats.blocks++;
     m->stats.bytes += class_size[class];
-    push(m, start + ((uintptr_t)medium << AREA_SHIFT), class);
+    push(m, (uint64_t)(start + ((uintptr_t)medium << AREA_SHIFT)) << 8 | class);
 }
 
 static inline void candidate(struct marker *m, uintptr_t offset)
@@ -222,7 +208,7 @@ static bool flush_found(struct marker *m)
     return m->depth != before || m->any_flagged != any;
 }
 
-static void drain_stack(struct marker *m)
+void marker_drain(struct marker *m)
 {
     do
         for (;;) {
@@ -238,6 +224,7 @@ static void drain_stack(struct marker *m)
             m->grey_first = (m->grey_first + 1) % GREY;
             m->grey_count--;
             scan(m, e);
+            if (unlikely(m->team && m->depth > TEAM_SHARE_DEPTH)) mark_team_share(m);
         }
     while (flush_found(m));
 }
@@ -250,7 +237,7 @@ static void scan_pool_again(struct marker *m, bool medium, size_t index)
         if (!white_find(m->white, (uintptr_t)slot_address(p, slot), &b) || white_is(m->white, &b) || !white_is_live(&b))
             continue;
         mark_words(m, (const uintptr_t *)b.start, (const uintptr_t *)(b.start + b.bytes));
-        drain_stack(m);
+        marker_drain(m);
     }
 }
 
@@ -260,14 +247,14 @@ static bool scan_large_again(uint32_t page, size_t bytes, void *user)
     if (page < m->white->area[AREA_LARGE].granules &&
         !(m->white->area[AREA_LARGE].bits[page / 64] >> page % 64 & 1)) {
         mark_block(m, (uintptr_t)large_address(page), bytes);
-        drain_stack(m);
+        marker_drain(m);
     }
     return true;
 }
 
 void mark_drain(struct marker *m)
 {
-    drain_stack(m);
+    marker_drain(m);
     while (m->any_flagged) {
         m->any_flagged = false;
         m->stats.rescans++;
