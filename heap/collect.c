@@ -61,15 +61,16 @@ static void hash_words(uintptr_t from, uintptr_t to, void *user)
     hash->h = h;
 }
 
-static uint64_t hash_of_block(struct present *present, const struct white_block *b)
+static uint64_t hash_of_block(struct present *present, const struct white *white, const struct white_block *b)
 {
     struct hash h = {0x9e3779b97f4a7c15u};
+    if (white_is_blind(white, b->start, b->bytes)) return 0;
     if (b->bytes < 64 * KIB) hash_words(b->start, b->start + b->bytes, &h);
     else present_each(present, b->start, b->start + b->bytes, false, hash_words, &h);
     return h.h;
 }
 
-static void write_down(struct verdict *v, const struct groups *groups, const struct vet_result *vetted, struct present *present)
+static void write_down(struct verdict *v, const struct white *white, const struct groups *groups, const struct vet_result *vetted, struct present *present)
 {
     for (size_t i = 0; i < groups->count; i++) {
         const struct group_block *g = &groups->block[i];
@@ -86,8 +87,8 @@ static void write_down(struct verdict *v, const struct groups *groups, const str
             v->truncated++;
             continue;
         }
-        uint64_t hash = hash_of_block(present, &g->block), before;
-        bool written = lost_hash(g->block.start, &before) && before != hash;
+        uint64_t hash = hash_of_block(present, white, &g->block), before;
+        bool written = lost_hash(g->block.start, &before) && before != hash && before != 0 && hash != 0;
         v->block[v->count++] = (struct verdict_block){
             .block = g->block.start | (uint64_t)kind << 48 | (uint64_t)why << 52 | (written ? VERDICT_WRITTEN : 0),
             .hash = hash,
@@ -112,7 +113,7 @@ static void find_lost(struct verdict *v, const struct cut *cut, const struct whi
         v->complete = false;
         v->why_not = "no memory to vet the lost blocks";
     } else {
-        write_down(v, &groups, &vetted, present);
+        write_down(v, white, &groups, &vetted, present);
     }
     vet_free(&vetted);
     groups_free(&groups);
@@ -128,7 +129,8 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     present_start(&present, options->at_best);
     v->complete = false;
     v->why_not = "no memory for the collector's tables";
-    const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best};
+    const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best,
+                                        .shared_most = COLLECT_SHARED_MOST, .maps = options->maps};
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     v->roots_ns = collect_clock() - began;
     v->root_bytes = roots.bytes;
@@ -137,6 +139,7 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
         goto done_roots;
     }
     if (!white_make(&white, WHITE_LIVE)) goto done_roots;
+    white.blind = &roots.blind;
     if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
     v->complete = true;
     v->why_not = NULL;
@@ -148,7 +151,10 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     v->marked_bytes = stats.bytes;
     v->mark_ns = collect_clock() - marking;
     uint64_t sweeping = collect_clock();
-    find_lost(v, cut, &white, &roots, &present, options->vet);
+    if (!mark_complete(m) || !roots.complete) {
+        v->complete = false;
+        v->why_not = "not all memory could be looked at";
+    } else find_lost(v, cut, &white, &roots, &present, options->vet);
     v->sweep_ns = collect_clock() - sweeping;
     mark_end(m);
 done_white:
@@ -169,7 +175,8 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     present_start(&present, options->at_best);
     of->complete = false;
     of->why_not = "no memory for the collector's tables";
-    const struct roots_options which = {.part = ROOTS_ALL, .at_best = options->at_best};
+    const struct roots_options which = {.part = ROOTS_ALL, .at_best = options->at_best,
+                                        .shared_most = COLLECT_SHARED_MOST};
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     of->roots = collect_clock() - began;
     if (!roots.complete) {
@@ -177,6 +184,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
         goto done_roots;
     }
     if (!white_make(&white, WHITE_YOUNG)) goto done_roots;
+    white.blind = &roots.blind;
     of->young = white.blocks;
     of->young_bytes = white.bytes;
     if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
@@ -184,7 +192,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     mark_all_roots(m, &roots, cut);
     of->mark = collect_clock() - step;
     step = collect_clock();
-    of->complete = remember_words(m, &white);
+    of->complete = remember_words(m, &white) && mark_complete(m) && roots.complete;
     of->why_not = of->complete ? NULL : "the remembered set could not be read";
     of->remember = collect_clock() - step;
     step = collect_clock();

@@ -6,6 +6,7 @@
 #include "heap/cut.h"
 #include "heap/lost.h"
 #include "heap/lost_record.h"
+#include "heap/maps.h"
 #include "heap/present.h"
 
 enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
@@ -41,9 +42,12 @@ void collections(struct collections *);
 
 /* ---- what preload/collection.c calls ---- */
 
+#define COLLECT_SHARED_MOST (256 * MIB) /* of shared memory, to be scanned in a pause */
+
 struct collect_options {
     bool frozen;              /* in a snapshot child: what its copy froze; else everything, in a stopped process */
     enum present_way at_best; /* PRESENT_SCAN; tests: a lower one */
+    struct maps *maps;        /* frozen: as they were in the pause; else NULL */
     bool vet;                 /* look for exotic pointers */
 };
 

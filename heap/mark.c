@@ -28,7 +28,8 @@ struct marker *mark_start(struct white *white, uintptr_t guard, struct present *
     if (!m) return NULL;
     m->white = white;
     m->guard = guard;
-    m->present = present;
+    m->may_look = present != NULL;
+    if (present) m->present = *present;
     m->room = stack_limit && stack_limit < STACK_FIRST ? stack_limit : STACK_FIRST;
     m->stack = os_map(STACK_FIRST * sizeof *m->stack);
     bool ok = m->stack != NULL;
@@ -171,19 +172,38 @@ void mark_words(struct marker *m, const uintptr_t *from, const uintptr_t *to)
     for (; from < to; from++) word(m, *from);
 }
 
-static void part_of_large(uintptr_t from, uintptr_t to, void *user)
+static void seen_part(uintptr_t from, uintptr_t to, void *user)
 {
     mark_words(user, (const uintptr_t *)from, (const uintptr_t *)to);
 }
 
+static void present_part(uintptr_t from, uintptr_t to, void *user)
+{
+    struct marker *m = user;
+    if (m->present.swapped) m->incomplete = true; /* it may be a guard (present.h) */
+    else mark_words(m, (const uintptr_t *)from, (const uintptr_t *)to);
+}
+
+static void part_of_large(uintptr_t from, uintptr_t to, void *user)
+{
+    struct marker *m = user;
+    if (to - from < LARGE_LOOK || !m->may_look) seen_part(from, to, m);
+    else if (!present_each(&m->present, from, to, false, present_part, m)) m->incomplete = true;
+}
+
+/* What lies in blind parts is among the roots. */
+static NOINLINE void mark_blind(struct marker *m, uintptr_t start, size_t bytes)
+{
+    ranges_each_gap(m->white->blind, start, start + bytes, part_of_large, m);
+}
+
 void mark_block(struct marker *m, uintptr_t start, size_t bytes)
 {
-    if (bytes >= LARGE_LOOK && m->present) {
-        present_each(m->present, start, start + bytes, false, part_of_large, m);
-        return;
-    }
-    mark_words(m, (const uintptr_t *)start, (const uintptr_t *)(start + bytes));
+    if (white_is_blind(m->white, start, bytes)) mark_blind(m, start, bytes);
+    else part_of_large(start, start + bytes, m);
 }
+
+bool mark_complete(const struct marker *m) { return !m->incomplete; }
 
 static inline void scan(struct marker *m, uint64_t entry)
 {
@@ -193,7 +213,8 @@ static inline void scan(struct marker *m, uint64_t entry)
         mark_block(m, start, atomic_load(&large_record_of(large_page_of((void *)start))->bytes));
         return;
     }
-    mark_words(m, (const uintptr_t *)start, (const uintptr_t *)(start + class_size[class]));
+    if (white_is_blind(m->white, start, class_size[class])) mark_blind(m, start, class_size[class]);
+    else mark_words(m, (const uintptr_t *)start, (const uintptr_t *)(start + class_size[class]));
 }
 
 static bool flush_found(struct marker *m)
@@ -236,7 +257,7 @@ static void scan_pool_again(struct marker *m, bool medium, size_t index)
         struct white_block b;
         if (!white_find(m->white, (uintptr_t)slot_address(p, slot), &b) || white_is(m->white, &b) || !white_is_live(&b))
             continue;
-        mark_words(m, (const uintptr_t *)b.start, (const uintptr_t *)(b.start + b.bytes));
+        mark_block(m, b.start, b.bytes);
         marker_drain(m);
     }
 }

@@ -21,7 +21,7 @@ struct mark_stats {
 struct marker;
 
 /* Memory for a marker that takes blocks from `white` (which it changes); NULL without. `guard` is the cut's pointer guard, 0: none.
-   `present`: what keeps the marker from touching pages of large blocks that were never written. */
+   `present` (copied; NULL: none): what keeps the marker from touching pages of large blocks that were never written. */
 struct marker *mark_start(struct white *white, uintptr_t guard, struct present *present);
 void mark_end(struct marker *);
 
@@ -33,6 +33,9 @@ void mark_words(struct marker *, const uintptr_t *from, const uintptr_t *to);
 
 /* Marks everything that is reached from what was marked. */
 void mark_drain(struct marker *);
+
+/* False: a part of a block could not be looked at; nothing may be said of what is white. */
+bool mark_complete(const struct marker *);
 
 void mark_stats(const struct marker *, struct mark_stats *to);
 

@@ -110,7 +110,7 @@ struct mark_team *mark_team_start(struct marker *leader, unsigned helpers, mark_
     atomic_store(&t->members, 1);
     leader->team = t;
     for (unsigned i = 1; i <= helpers && i < TEAM_MOST; i++) {
-        struct marker *m = mark_start(leader->white, leader->guard, leader->present);
+        struct marker *m = mark_start(leader->white, leader->guard, leader->may_look ? &leader->present : NULL);
         if (!m) break;
         m->team = t;
         t->member[i] = m;
@@ -132,6 +132,7 @@ static void take_over(struct marker *leader, const struct marker *m)
     leader->stats.blocks += m->stats.blocks;
     leader->stats.bytes += m->stats.bytes;
     leader->stats.words += m->stats.words;
+    leader->incomplete |= m->incomplete;
     if (!m->any_flagged) return;
     leader->any_flagged = true;
     leader->large_flagged |= m->large_flagged;

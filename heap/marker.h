@@ -17,7 +17,9 @@ _Static_assert(WINDOW_SMALL_BYTES == (size_t)1 << AREA_SHIFT && WINDOW_MEDIUM_OF
 struct marker {
     struct white *white;
     uintptr_t guard;
-    struct present *present;
+    struct present present; /* a copy: each member of a team has what its latest look told */
+    bool may_look;
+    bool incomplete; /* something could not be looked at */
     uint64_t *stack;
     size_t depth, room;
     uintptr_t found[FOUND]; /* offsets in the window + 1; 0: none */

@@ -1,6 +1,6 @@
 /* present.h: which pages of a range the process has, in memory or swapped out, without touching them.
 
-   By PAGEMAP_SCAN (Linux 6.7), else /proc/self/pagemap (2.6.25), else mincore, which knows nothing of swapped pages.
+   By PAGEMAP_SCAN (Linux 6.7), else /proc/…/pagemap (2.6.25), else mincore, which knows nothing of swapped pages.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_PRESENT_H
 #define GLEANER_PRESENT_H
@@ -12,16 +12,24 @@ enum present_way { PRESENT_SCAN, PRESENT_PAGEMAP, PRESENT_MINCORE, PRESENT_NONE 
 struct present {
     enum present_way way; /* the best that works here */
     int fd;               /* of pagemap, -1 */
+    uint32_t page;        /* bytes of a page of the system */
+    bool knows_guards;    /* the kernel tells guard regions apart from swapped pages (6.15) */
+    bool no_swap;         /* nothing private of this process is swapped out: mincore tells all */
+    bool swapped;         /* for present_each's `each`: the run is not in memory, and on Linux 6.13 and 6.14 it may
+                             be a guard region: not to be loaded from, but by /proc/self/mem */
 };
 
-/* Opens /proc/self/pagemap (of the calling process: a snapshot child opens its own) and finds out what works.
-   `at_best` keeps it from a better way (tests: PRESENT_SCAN allows all). */
+/* Opens the pagemap of the calling process (a snapshot child opens its own) and finds out what works.
+   `at_best` keeps it from a better way (tests: PRESENT_SCAN allows all).  Raw system calls; one descriptor until
+   present_end. */
 void present_start(struct present *, enum present_way at_best);
 void present_end(struct present *);
 
 /* Calls `each` for every run of present (or swapped) pages in the range, by ascending address; where `copied_only`,
-   of a private file mapping, only for pages that are the process's own copies.  False if the range could not be
-   looked at in full. */
+   of a private file mapping, only for pages that are the process's own copies (mincore cannot tell and names all that
+   are in memory), and not for pages that are known to have been read only and never written, which hold zeroes.
+   PRESENT_MINCORE wants a range without holes, the others take any.  False if the range could not be looked at in
+   full. */
 bool present_each(struct present *, uintptr_t from, uintptr_t to, bool copied_only,
                   void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);
 

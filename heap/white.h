@@ -12,6 +12,7 @@
 
 #include "heap/large_table.h"
 #include "heap/pool.h"
+#include "heap/ranges.h"
 
 enum { AREA_SMALL, AREA_MEDIUM, AREA_LARGE, AREAS };
 
@@ -27,6 +28,7 @@ struct white_area {
 struct white {
     struct white_area area[AREAS];
     uint64_t blocks, bytes; /* set by white_make */
+    const struct ranges *blind; /* parts of the window that must not be loaded from (roots.h); NULL: none */
 };
 
 enum white_what {
@@ -47,6 +49,12 @@ struct white_block {
     uint32_t class; /* HEAP_CLASS_LARGE for large ones */
     size_t granule; /* index of its bit */
 };
+
+/* Must a part of a block not be loaded from? */
+static inline bool white_is_blind(const struct white *w, uintptr_t start, size_t bytes)
+{
+    return unlikely(w->blind != NULL) && w->blind->count != 0 && ranges_meet(w->blind, start, start + bytes);
+}
 
 /* The slot or large block around an address in the window, whether white or not, live or not (a large one: live
    only); false where there is none. */

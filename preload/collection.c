@@ -85,8 +85,8 @@ static struct cut cut;
 
 static void mark_in_child(void *unused)
 {
-    struct cut_range found[16];
-    size_t n = take_cut_unfrozen(found, 16);
+    static struct cut_range found[64];
+    size_t n = take_cut_unfrozen(&cut, found, 64);
     if (n > 0) {
         verdict->unfrozen = n < 16 ? (uint32_t)n : 16;
         for (size_t i = 0; i < verdict->unfrozen; i++) {
@@ -96,7 +96,7 @@ static void mark_in_child(void *unused)
         verdict->why_not = "memory that a fork does not copy";
         atomic_store(&verdict->done, 1);
     } else {
-        const struct collect_options options = {.frozen = true, .at_best = at_best, .vet = true};
+        const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true};
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -313,7 +313,7 @@ void collection_tick(uint64_t at)
 bool collection_in_snapshot(void)
 {
     struct heap_stats stats;
-    struct cut_range found[1];
+    static struct cut_range found[64];
     heap_stats(&stats);
     size_t room = stats.live + 1024, bytes = round_up(sizeof *verdict + room * sizeof verdict->block[0], OS_PAGE);
     struct verdict *v = now.why_not ? NULL : os_map(bytes); /* zero while roots are scanned */
@@ -322,13 +322,13 @@ bool collection_in_snapshot(void)
         collect_count(&now);
         return false;
     }
-    if (take_cut_unfrozen(found, 1) > 0) {
+    if (take_cut_unfrozen(&cut, found, 64) > 0) {
         now.why_not = "memory that a fork does not copy";
         collect_count(&now);
         return false;
     }
     v->room = room;
-    const struct collect_options options = {.frozen = true, .at_best = at_best, .vet = true};
+    const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true};
     collect_major(v, &cut, &options);
     now.complete = v->complete;
     now.why_not = v->why_not;

@@ -2,6 +2,7 @@
    by mapping.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/take_cut.h"
+#include "heap/collect.h"
 #include "heap/kernel_roots.h"
 #include "heap/mark.h"
 #include "heap/meta.h"
@@ -14,7 +15,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#define SHARED_MOST (256 * MIB) /* of shared memory, scanned in the pause */
 #define ROOTS_ROOM 1024         /* ranges that the program names */
 #define UNFROZEN_ROOM 64
 
@@ -133,7 +133,7 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
                         .root = named_now, .n_root = n_named, .pointer_guard = guard};
     if (frozen_follows) {
         roots_free(&shared);
-        const struct roots_options which = {.part = ROOTS_SHARED, .at_best = PRESENT_SCAN, .shared_most = SHARED_MOST,
+        const struct roots_options which = {.part = ROOTS_SHARED, .at_best = PRESENT_SCAN, .shared_most = COLLECT_SHARED_MOST,
                                             .unfrozen = unfrozen, .n_unfrozen = n_unfrozen};
         roots_find(&shared, cut, &which);
         if (!shared.complete) return "shared memory could not be looked at";
@@ -147,22 +147,13 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
     return NULL;
 }
 
-size_t take_cut_unfrozen(struct cut_range *to, size_t room)
+size_t take_cut_unfrozen(const struct cut *cut, struct cut_range *to, size_t room)
 {
-    struct cut_range found[UNFROZEN_ROOM];
-    size_t n = roots_unfrozen(&shared.maps, found, UNFROZEN_ROOM), new = 0;
-    for (size_t i = 0; i < n && i < UNFROZEN_ROOM; i++) {
-        bool scanned = false;
-        for (size_t k = 0; k < n_unfrozen; k++)
-            scanned |= unfrozen[k].from <= found[i].from && found[i].to <= unfrozen[k].to;
-        for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
-            scanned |= ours[k].from <= found[i].from && found[i].to <= ours[k].to;
-        if (scanned) continue;
-        if (new < room) to[new] = found[i];
-        new++;
-    }
-    return n > UNFROZEN_ROOM ? n : new;
+    size_t n = roots_unfrozen(&shared.maps, cut, to, room);
+    return n <= room && roots_unfrozen_known(unfrozen, n_unfrozen, to, n) ? 0 : n;
 }
+
+struct maps *take_cut_maps(void) { return &shared.maps; }
 
 void take_cut_scan_unfrozen(const struct cut_range *range, size_t n)
 {

@@ -15,9 +15,12 @@ void take_cut_start(void);
    NULL, or why it cannot be had. */
 const char *take_cut(struct cut *, const struct stop_result *, bool frozen_follows);
 
-/* In a snapshot child of such a cut: has the fork left out memory that the pause did not scan?  Stores the ranges; how
-   many there are. */
-size_t take_cut_unfrozen(struct cut_range *to, size_t room);
+/* In a snapshot child of such a cut: has the fork left out memory that the pause did not scan?  0 if not; else how many ranges
+   there are, of which at most `room` (64 or more) are stored. */
+size_t take_cut_unfrozen(const struct cut *, struct cut_range *to, size_t room);
+
+/* The mappings as they were in the pause of the latest such cut. */
+struct maps *take_cut_maps(void);
 
 /* Ranges that a child reported: the next cuts scan them in the pause. */
 void take_cut_scan_unfrozen(const struct cut_range *, size_t n);
