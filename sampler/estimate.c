@@ -89,3 +89,16 @@ struct estimate estimate_sum(double sum, double squares, double weight, uint64_t
        mean and variance (Fay and Feuer, Statistics in Medicine 16, 1997, have the same idea). */
     return around(sum * sum / squares, squares / sum, interval);
 }
+
+struct estimate estimate_share(double part, double n)
+{
+    double zz = Z * Z, scale = 2 * (n + zz), centre = 2 * n * part + zz, rest = 1 - part;
+    double below = estimate_square_root(zz - 2 - 1 / n + 4 * part * (n * rest + 1));
+    double above = estimate_square_root(zz + 2 - 1 / n + 4 * part * (n * rest - 1));
+    struct estimate e = {part, (centre - 1 - Z * below) / scale, (centre + 1 + Z * above) / scale};
+    if (!(part > 0) || e.lo < 0) e.lo = 0;
+    if (!(part < 1) || e.hi > 1) e.hi = 1;
+    if (e.lo > part) e.lo = part;
+    if (e.hi < part) e.hi = part;
+    return e;
+}

@@ -31,6 +31,11 @@ struct estimate estimate_objects(uint64_t n, uint64_t interval, size_t given);
    been seen, used where nothing was (n = 0). */
 struct estimate estimate_sum(double sum, double squares, double weight, uint64_t interval);
 
+/* A share of which `part` (0 to 1) was seen among `n` blocks (at least 1) that are a fair sample: Wilson's interval with continuity
+   correction (Newcombe 1998, Statistics in Medicine 17:857-872, method 4), which covers the truth in 95 % of cases or
+   a little more also where `part` is 0 or 1.  lo is 0 or more, hi 1 or less. */
+struct estimate estimate_share(double part, double n);
+
 /* The square root without libm (which is not loaded into every program for this). */
 double estimate_square_root(double);
 

@@ -12,14 +12,13 @@
    4. Everything runs in a snapshot child without libc as well: raw system calls, own mappings.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/profile.h"
+#include "heap/caller.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
-#include "sampler/gzip.h"
 #include "sampler/module.h"
 #include "sampler/profile_json.h"
-#include "sampler/profile_table.h"
-#include "sampler/protobuf.h"
+#include "sampler/profile_writer.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
@@ -30,81 +29,6 @@
 #include <time.h>
 
 #define FLUSH_BYTES (64 * KIB)
-
-/* Field numbers of profile.proto (github.com/google/pprof, proto/profile.proto). */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING = 6,
-    PROFILE_DROP_FRAMES = 7,
-    PROFILE_TIME = 9,
-    PROFILE_DURATION = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    PROFILE_COMMENT = 13,
-    PROFILE_DEFAULT_TYPE = 14,
-
-    VALUE_TYPE = 1,
-    VALUE_UNIT = 2,
-
-    SAMPLE_LOCATION = 1,
-    SAMPLE_VALUE = 2,
-    SAMPLE_LABEL = 3,
-
-    LABEL_KEY = 1,
-    LABEL_STRING = 2,
-    LABEL_NUMBER = 3,
-    LABEL_UNIT = 4,
-
-    MAPPING_ID = 1,
-    MAPPING_START = 2,
-    MAPPING_LIMIT = 3,
-    MAPPING_OFFSET = 4,
-    MAPPING_FILE = 5,
-    MAPPING_BUILD_ID = 6,
-
-    LOCATION_ID = 1,
-    LOCATION_MAPPING = 2,
-    LOCATION_ADDRESS = 3,
-    LOCATION_LINE = 4,
-
-    LINE_FUNCTION = 1,
-
-    FUNCTION_ID = 1,
-    FUNCTION_NAME = 2,
-};
-
-/* The strings that every profile has, by their place in its table. */
-enum {
-    S_EMPTY,
-    S_ALLOC_OBJECTS,
-    S_ALLOC_SPACE,
-    S_INUSE_OBJECTS,
-    S_INUSE_SPACE,
-    S_LOST_OBJECTS,
-    S_LOST_SPACE,
-    S_PEAK_OBJECTS,
-    S_PEAK_SPACE,
-    S_COUNT,
-    S_BYTES,
-    S_SPACE,
-    S_SOURCE,
-    S_MALLOC,
-    S_CALLOC,
-    S_REALLOC,
-    S_ALIGNED,
-    S_ALLOC_SAMPLES,
-    S_INUSE_SAMPLES,
-    S_STACK,
-    S_EARLY,
-    S_DROPPED,
-    S_DROPPED_STACKS,
-    S_DROP_FRAMES,
-    FIXED_STRINGS
-};
 
 static const char *const fixed[FIXED_STRINGS] = {
     "",
@@ -133,20 +57,30 @@ static const char *const fixed[FIXED_STRINGS] = {
     /* pprof anchors the expression at both ends.  The names are those of our entry points. */
     ("malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|"
      "__libc_(malloc|calloc|realloc|memalign|valloc|pvalloc)|operator new(\\[\\])?.*|_Zn[wa].*"),
+    "unrecorded",
+    "[no site recorded]",
+    "caller",
+    "lost",
+    "direct",
+    "indirect",
+    "possible",
+    "false",
+    "lost_bytes",
+    "objects_low",
+    "objects_high",
+    "bytes_low",
+    "bytes_high",
+    "asked_bytes",
+    "hangs_objects",
+    "hangs_bytes",
+    "last_reached",
+    "first_missed",
+    "last_missed",
+    "nanoseconds",
+    "misses",
+    "site",
+    "head",
 };
-
-struct writer {
-    int fd, error;
-    struct gzip *gzip;
-    struct protobuf out, strings;
-    uint64_t string_count;
-    struct profile_table table;
-    uint64_t interval;
-    bool exact, lacks_stack;
-};
-
-/* pprof leaves samples without a location out: what has no stack gets one with a name. */
-#define NO_STACK_LOCATION 0x7fffffffu
 
 static int write_all(void *user, const void *bytes, size_t length)
 {
@@ -200,7 +134,7 @@ static void head(struct writer *w, const struct profile_about *about, uint64_t n
         protobuf_uint(&w->out, PROFILE_DURATION, now - about->start_time);
 }
 
-static void number_label(struct writer *w, unsigned key, uint64_t value, unsigned unit)
+void profile_number_label(struct writer *w, unsigned key, uint64_t value, unsigned unit)
 {
     size_t begun = protobuf_begin(&w->out, SAMPLE_LABEL);
     protobuf_uint(&w->out, LABEL_KEY, key);
@@ -209,7 +143,7 @@ static void number_label(struct writer *w, unsigned key, uint64_t value, unsigne
     protobuf_end(&w->out, begun);
 }
 
-static void string_label(struct writer *w, unsigned key, unsigned value)
+void profile_string_label(struct writer *w, unsigned key, unsigned value)
 {
     size_t begun = protobuf_begin(&w->out, SAMPLE_LABEL);
     protobuf_uint(&w->out, LABEL_KEY, key);
@@ -235,45 +169,59 @@ static void estimates(struct writer *w, const struct site_view *v, const struct 
     protobuf_varint(&w->out, bytes);
 }
 
-static void sample(const struct site_view *v, void *user)
+bool profile_stack(struct writer *w, uint32_t stack)
 {
-    static const unsigned sources[HEAP_SOURCES] = {S_MALLOC, S_CALLOC, S_REALLOC, S_ALIGNED};
-    struct writer *w = user;
-    struct stack_frame top = {0};
-    if (w->error) return;
-    size_t begun = protobuf_begin(&w->out, PROFILE_SAMPLE);
-
     size_t part = protobuf_begin(&w->out, SAMPLE_LOCATION);
     bool any = false;
-    for (uint32_t frame = v->stack, next; frame; frame = next) {
+    for (uint32_t frame = stack, next; frame; frame = next) {
         uint32_t location = profile_table_location(&w->table, frame, &next);
         if (location) protobuf_varint(&w->out, location);
         any |= location != 0;
     }
     if (!any) { /* dropped, or newer than our tables: another thread goes on allocating */
-        protobuf_varint(&w->out, NO_STACK_LOCATION);
+        protobuf_varint(&w->out, DROPPED_LOCATION);
         w->lacks_stack = true;
     }
     protobuf_end(&w->out, part);
+    return any;
+}
 
-    part = protobuf_begin(&w->out, SAMPLE_VALUE);
+void profile_stack_labels(struct writer *w, uint32_t stack, bool any, enum heap_source source)
+{
+    static const unsigned sources[HEAP_SOURCES] = {S_MALLOC, S_CALLOC, S_REALLOC, S_ALIGNED};
+    struct stack_frame top = {0};
+    if ((unsigned)source < HEAP_SOURCES) profile_string_label(w, S_SOURCE, sources[source]);
+    if (!any || !stack_frame(stack, &top))
+        profile_string_label(w, S_STACK, S_DROPPED);
+    else if (top.flags & STACK_EARLY)
+        profile_string_label(w, S_STACK, S_EARLY);
+}
+
+void profile_flush(struct writer *w)
+{
+    if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+}
+
+static void sample(const struct site_view *v, void *user)
+{
+    struct writer *w = user;
+    if (w->error) return;
+    size_t begun = protobuf_begin(&w->out, PROFILE_SAMPLE);
+    bool any = profile_stack(w, v->stack);
+    size_t part = protobuf_begin(&w->out, SAMPLE_VALUE);
     estimates(w, v, &v->allocated);
     estimates(w, v, &v->live);
-    protobuf_varint(&w->out, 0); /* lost objects, lost bytes */
+    protobuf_varint(&w->out, 0); /* lost blocks have samples of their own, profile_lost.c */
     protobuf_varint(&w->out, 0);
     estimates(w, v, &v->peak);
     protobuf_end(&w->out, part);
 
-    number_label(w, S_BYTES, v->given, S_BYTES);
-    if ((unsigned)v->source < HEAP_SOURCES) string_label(w, S_SOURCE, sources[v->source]);
-    number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
-    number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
-    if (!any || !stack_frame(v->stack, &top))
-        string_label(w, S_STACK, S_DROPPED);
-    else if (top.flags & STACK_EARLY)
-        string_label(w, S_STACK, S_EARLY);
+    profile_number_label(w, S_BYTES, v->given, S_BYTES);
+    profile_number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
+    profile_number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
+    profile_stack_labels(w, v->stack, any, v->source);
     protobuf_end(&w->out, begun);
-    if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+    profile_flush(w);
 }
 
 static void mapping(struct writer *w, uint32_t number)
@@ -294,7 +242,7 @@ static void mapping(struct writer *w, uint32_t number)
     protobuf_uint(&w->out, MAPPING_FILE, add_string(w, m->path));
     if (hex[0]) protobuf_uint(&w->out, MAPPING_BUILD_ID, add_string(w, hex));
     protobuf_end(&w->out, begun);
-    if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+    profile_flush(w);
 }
 
 static void locations(struct writer *w)
@@ -305,21 +253,22 @@ static void locations(struct writer *w)
         protobuf_uint(&w->out, LOCATION_MAPPING, w->table.of[i].module);
         protobuf_uint(&w->out, LOCATION_ADDRESS, w->table.of[i].address);
         protobuf_end(&w->out, begun);
-        if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
+        profile_flush(w);
     }
 }
 
-static void no_stack_location(struct writer *w)
+/* A location that is a name. */
+static void named_location(struct writer *w, uint64_t id, uint64_t function, unsigned name)
 {
     size_t begun = protobuf_begin(&w->out, PROFILE_LOCATION);
-    protobuf_uint(&w->out, LOCATION_ID, NO_STACK_LOCATION);
+    protobuf_uint(&w->out, LOCATION_ID, id);
     size_t line = protobuf_begin(&w->out, LOCATION_LINE);
-    protobuf_uint(&w->out, LINE_FUNCTION, 1);
+    protobuf_uint(&w->out, LINE_FUNCTION, function);
     protobuf_end(&w->out, line);
     protobuf_end(&w->out, begun);
     begun = protobuf_begin(&w->out, PROFILE_FUNCTION);
-    protobuf_uint(&w->out, FUNCTION_ID, 1);
-    protobuf_uint(&w->out, FUNCTION_NAME, S_DROPPED_STACKS);
+    protobuf_uint(&w->out, FUNCTION_ID, function);
+    protobuf_uint(&w->out, FUNCTION_NAME, name);
     protobuf_end(&w->out, begun);
 }
 
@@ -330,12 +279,13 @@ static void tail(struct writer *w, const struct profile_about *about, uint64_t n
     for (uint32_t m = 1; m <= modules && !w->error; m++) /* the main program first, in any case */
         if (m == 1 || profile_table_uses(&w->table, m)) mapping(w, m);
     locations(w);
-    if (w->lacks_stack) no_stack_location(w);
+    if (w->lacks_stack) named_location(w, DROPPED_LOCATION, 1, S_DROPPED_STACKS);
+    if (w->lacks_record) named_location(w, UNRECORDED_LOCATION, 2, S_NOT_RECORDED);
     protobuf_uint(&w->out, PROFILE_COMMENT, w->string_count);
     hand_on(w, &w->out);
     size_t begun = protobuf_begin(&w->strings, PROFILE_STRING);
     protobuf_raw(&w->strings, mark, sizeof mark - 1);
-    profile_json(&w->strings, about, now);
+    profile_json(&w->strings, about, now, w->lost ? lost_sites_large_bytes(w->lost) : 0);
     protobuf_end(&w->strings, begun);
     w->string_count++;
     hand_on(w, &w->strings);
@@ -372,10 +322,13 @@ static void release_signals(struct held_signals held)
 static int write_profile(struct writer *w, const struct profile_about *about)
 {
     uint64_t now = os_realtime();
-    if (!profile_table_start(&w->table)) return ENOMEM;
+    if (!profile_table_start(&w->table, caller_limit())) return ENOMEM;
+    w->lost = lost_sites_make();
+    if (!w->lost) w->error = ENOMEM;
     if (about->compress && !(w->gzip = gzip_start(write_all, &w->fd))) w->error = ENOMEM;
     head(w, about, now);
     site_each(sample, w);
+    profile_lost(w);
     tail(w, about, now);
     if (w->gzip) {
         int error = gzip_end(w->gzip);
@@ -384,6 +337,7 @@ static int write_profile(struct writer *w, const struct profile_about *about)
     protobuf_free(&w->out);
     protobuf_free(&w->strings);
     profile_table_end(&w->table);
+    if (w->lost) lost_sites_free(w->lost);
     return w->error;
 }
 

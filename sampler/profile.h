@@ -3,7 +3,7 @@
 #ifndef GLEANER_PROFILE_H
 #define GLEANER_PROFILE_H
 
-#include "heap/base.h"
+#include "sampler/suppressions.h"
 
 /* Facts that the writer cannot know by itself; all strings may be NULL. */
 struct profile_about {
@@ -13,6 +13,7 @@ struct profile_about {
     uint64_t start_time;    /* nanoseconds since 1970: of the process, or of the fork */
     const char *reason;     /* "exit", "signal", "dump", "interval", "fork" … */
     bool compress;          /* gzip; else plain protobuf */
+    const struct suppressions *suppressions; /* known leaks, for the command; NULL: none */
 };
 
 /* Writes the whole profile to a descriptor, by raw writes, without allocating through malloc,

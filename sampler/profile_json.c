@@ -2,10 +2,12 @@
    memory, and the sampler's own state.  The keys are those of the report, so that it can copy them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/profile_json.h"
+#include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "heap/white.h"
 #include "sampler/module.h"
 #include "sampler/residency.h"
 #include "sampler/sampler.h"
@@ -95,47 +97,140 @@ static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_
         (unsigned long)bytes);
 }
 
-static void totals(struct protobuf *b, const struct heap_stats *s)
+static void totals(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost)
 {
-    static const char *const not_yet[] = {"lost", "indirect", "possible", "reclaimed",
-                                          "false_lost"};
+    uint64_t wrong = 0, wrong_bytes = 0;
+    for (unsigned i = 0; i < PROOFS; i++) {
+        if (i == PROOF_REACHED) continue; /* a stale word can do that, too */
+        wrong += lost->proofs[i];
+        wrong_bytes += lost->proof_bytes[i];
+    }
     text(b, ",\"totals\":{");
     total(b, "alloc", s->allocated, s->allocated_bytes);
     total(b, "live", s->live, s->live_bytes);
-    for (unsigned i = 0; i < sizeof not_yet / sizeof *not_yet; i++) total(b, not_yet[i], 0, 0);
+    total(b, "lost", lost->lost, lost->lost_bytes);
+    total(b, "direct", lost->direct, lost->direct_bytes);
+    total(b, "indirect", lost->indirect, lost->indirect_bytes);
+    total(b, "possible", lost->possible, lost->possible_bytes);
+    total(b, "reclaimed", 0, 0);
+    total(b, "false_lost", wrong, wrong_bytes);
+    total(b, "reached_again", lost->proofs[PROOF_REACHED], lost->proof_bytes[PROOF_REACHED]);
     put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
     seconds(b, "time", s->peak_time);
     text(b, "}}");
 }
 
-static void class(struct protobuf *b, const struct heap_class_stats *c, bool *first)
+/* The exact counts of this moment, too big for a program's stack. */
+struct facts {
+    struct heap_stats heap;
+    struct utsname host;
+    struct lost_totals lost;
+    struct collections collections;
+    struct young {
+        uint64_t blocks, bytes;
+    } young[HEAP_CLASSES];
+    bool young_known;
+    uint64_t lost_large_bytes;
+};
+
+static void count_young(const struct white_block *block, void *user)
 {
+    struct young *y = &((struct young *)user)[block->class % HEAP_CLASSES];
+    y->blocks++;
+    y->bytes += block->bytes;
+}
+
+/* Young is what was allocated since the last collection, so everything where there was none. */
+static void read_young(struct facts *f)
+{
+    f->young_known = true;
+    if (f->collections.minor + f->collections.major == 0) {
+        for (unsigned i = 0; i < HEAP_CLASSES; i++)
+            f->young[i] = (struct young){f->heap.of[i].live, f->heap.of[i].live_bytes};
+        return;
+    }
+    struct white white;
+    f->young_known = white_make(&white, WHITE_YOUNG);
+    if (!f->young_known) return;
+    white_each(&white, count_young, f->young);
+    white_free(&white);
+}
+
+static void class(struct protobuf *b, const struct facts *f, unsigned number, bool *first)
+{
+    const struct heap_class_stats *c = &f->heap.of[number];
     if (c->allocated == 0 && c->live == 0) return;
+    uint64_t lost = lost_of_class(number);
     put(b,
         "%s{\"size\":%lu,\"alloc\":{\"objects\":%lu,\"bytes\":%lu},\"live\":{\"objects\":%lu,"
-        "\"bytes\":%lu},\"young\":{\"objects\":0,\"bytes\":0},\"lost\":{\"objects\":0,\"bytes\":0},"
-        "\"pools\":%lu}",
+        "\"bytes\":%lu},",
         *first ? "" : ",", (unsigned long)c->size, (unsigned long)c->allocated,
-        (unsigned long)c->allocated_bytes, (unsigned long)c->live, (unsigned long)c->live_bytes,
-        (unsigned long)c->pools);
+        (unsigned long)c->allocated_bytes, (unsigned long)c->live, (unsigned long)c->live_bytes);
+    if (f->young_known)
+        total(b, "young", f->young[number].blocks, f->young[number].bytes);
+    else
+        text(b, "\"young\":{\"objects\":null,\"bytes\":null},");
+    total(b, "lost", lost, number == HEAP_CLASS_LARGE ? f->lost_large_bytes : lost * c->size);
+    put(b, "\"pools\":%lu}", (unsigned long)c->pools);
     *first = false;
 }
 
-static void classes(struct protobuf *b, const struct heap_stats *s)
+static void classes(struct protobuf *b, const struct facts *f)
 {
     bool first = true;
     text(b, ",\"classes\":[");
-    for (unsigned i = 0; i < s->classes && i < HEAP_CLASS_LARGE; i++) class(b, &s->of[i], &first);
-    class(b, &s->of[HEAP_CLASS_LARGE], &first);
+    for (unsigned i = 0; i < f->heap.classes && i < HEAP_CLASS_LARGE; i++) class(b, f, i, &first);
+    class(b, f, HEAP_CLASS_LARGE, &first);
     text(b, "]");
 }
 
-static void collections(struct protobuf *b)
+static void milliseconds(struct protobuf *b, const char *key, double ms)
 {
-    text(b,
-         ",\"collections\":{\"minor\":0,\"major\":0,\"incomplete\":0,\"promoted_bytes\":0,"
-         "\"pause_ms\":{\"p50\":0,\"p99\":0,\"max\":0},\"stop_ms\":{\"p50\":0,\"p99\":0,\"max\":0},"
-         "\"mark_ms\":{\"p50\":0,\"p99\":0,\"max\":0}}");
+    uint64_t ns = ms > 0 && ms < 1e12 ? (uint64_t)(ms * 1e6 + 0.5) : 0;
+    put(b, "%s%lu.%06lu", key, (unsigned long)(ns / 1000000), (unsigned long)(ns % 1000000));
+}
+
+static void spread(struct protobuf *b, const char *key, const struct collection_spread *s)
+{
+    put(b, ",\"%s\":{", key);
+    milliseconds(b, "\"p50\":", s->p50);
+    milliseconds(b, ",\"p99\":", s->p99);
+    milliseconds(b, ",\"max\":", s->max);
+    text(b, "}");
+}
+
+static void put_collections(struct protobuf *b, const struct collections *c)
+{
+    put(b,
+        ",\"collections\":{\"minor\":%lu,\"major\":%lu,\"incomplete\":%lu,\"promoted_bytes\":%lu",
+        (unsigned long)c->minor, (unsigned long)c->major, (unsigned long)c->incomplete,
+        (unsigned long)c->promoted_bytes);
+    spread(b, "pause_ms", &c->pause);
+    spread(b, "stop_ms", &c->stop);
+    spread(b, "mark_ms", &c->mark);
+    if (c->minor + c->major > 0) {
+        put(b, ",\"latest\":{\"major\":%s,\"complete\":%s",
+            c->latest.kind == COLLECTION_MAJOR ? "true" : "false",
+            c->latest.complete ? "true" : "false");
+        if (!c->latest.complete) named(b, "why_not", c->latest.why_not);
+        seconds(b, "time", c->latest.time);
+        text(b, "}");
+    }
+    text(b, "}");
+}
+
+/* So that the command can apply them with the names that it knows. */
+static void put_suppressions(struct protobuf *b, const struct suppressions *s)
+{
+    unsigned n = s ? suppressions_total(s) : 0;
+    if (n == 0) return;
+    text(b, ",\"suppressions\":[");
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t blocks, bytes;
+        if (i) text(b, ",");
+        string(b, suppressions_pattern(s, i, &blocks, &bytes));
+    }
+    text(b, "]");
 }
 
 /* Resident bytes of the process, 0 if unknown.  A snapshot child asks for its parent, as whose it
@@ -184,22 +279,23 @@ static void sampler(struct protobuf *b)
         "\"early\":%lu,\"dropped_modules\":%lu,\"memory\":%lu}",
         (unsigned long)s.samples, (unsigned long)s.samples_freed, (unsigned long)s.live_entries,
         (unsigned long)s.dropped_entries, (unsigned long)s.stacks, (unsigned long)s.dropped_stacks,
-        (unsigned long)s.one_frame, (unsigned long)s.early,
-        (unsigned long)module_dropped(), (unsigned long)s.memory_bytes);
+        (unsigned long)s.one_frame, (unsigned long)s.early, (unsigned long)module_dropped(),
+        (unsigned long)s.memory_bytes);
 }
 
-void profile_json(struct protobuf *b, const struct profile_about *about, uint64_t now)
+void profile_json(struct protobuf *b, const struct profile_about *about, uint64_t now,
+                  uint64_t lost_large_bytes)
 {
-    struct { /* some 5 KiB: not on the program's stack, which may be small */
-        struct heap_stats heap;
-        struct utsname host;
-    } *facts = os_map(round_up(sizeof *facts, OS_PAGE));
+    struct facts *facts = os_map(round_up(sizeof *facts, OS_PAGE));
     if (!facts) {
         b->failed = true;
         return;
     }
-    const struct heap_stats *s = &facts->heap;
     heap_stats(&facts->heap);
+    lost_totals(&facts->lost);
+    collections(&facts->collections);
+    read_young(facts);
+    facts->lost_large_bytes = lost_large_bytes;
     put(b, "{\"version\":1,\"pid\":%d,\"parent\":%d", about->pid, about->parent);
     named(b, "command", about->command);
     named(b, "executable", about->executable);
@@ -209,11 +305,12 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     seconds(b, "start_time", about->start_time);
     put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
     if (sampler_interval() == EXACT_BYTES) text(b, ",\"lambda\":1");
-    totals(b, s);
-    classes(b, s);
-    collections(b);
-    memory(b, s, about->pid);
+    totals(b, &facts->heap, &facts->lost);
+    classes(b, facts);
+    put_collections(b, &facts->collections);
+    memory(b, &facts->heap, about->pid);
     sampler(b);
+    put_suppressions(b, about->suppressions);
     text(b, "}");
     os_unmap(facts, round_up(sizeof *facts, OS_PAGE));
 }

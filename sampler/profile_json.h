@@ -6,7 +6,7 @@
 #include "sampler/profile.h"
 #include "sampler/protobuf.h"
 
-/* Appends the object's text as bare bytes.  No libc beyond memcpy, no lock. */
-void profile_json(struct protobuf *, const struct profile_about *, uint64_t now);
+/* Appends the object's text as bare bytes.  `lost_large_bytes`: of lost large blocks.  No libc beyond memcpy, no lock. */
+void profile_json(struct protobuf *, const struct profile_about *, uint64_t now, uint64_t lost_large_bytes);
 
 #endif

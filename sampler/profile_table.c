@@ -13,10 +13,10 @@ static size_t pages(size_t bytes)
     return round_up(bytes, OS_PAGE);
 }
 
-bool profile_table_start(struct profile_table *t)
+bool profile_table_start(struct profile_table *t, uint32_t more)
 {
     *t = (struct profile_table){.frames = stack_id_limit()};
-    t->room = t->frames;
+    t->room = t->frames + more;
     for (t->hash_size = 1024; t->hash_size < t->room * (uint64_t)2; t->hash_size *= 2) {
     }
     t->of = os_map(pages(t->room * sizeof *t->of));
@@ -45,6 +45,7 @@ static uint32_t find(struct profile_table *t, uint64_t address, uint32_t module)
         if (id == 0) break;
         if (t->of[id - 1].address == address && t->of[id - 1].module == module) return id;
     }
+    if (t->count == t->room) return 0;
     t->of[t->count] = (struct profile_location){address, module};
     t->used[module / 64] |= (uint64_t)1 << module % 64;
     return t->hash[at] = ++t->count;
@@ -58,6 +59,11 @@ uint32_t profile_table_location(struct profile_table *t, uint32_t frame, uint32_
     *parent = f.parent;
     uint32_t *known = &t->by_frame[frame];
     return *known ? *known : (*known = find(t, f.address - 1, f.module));
+}
+
+uint32_t profile_table_caller(struct profile_table *t, uintptr_t address, uint32_t module)
+{
+    return find(t, address - 1, module);
 }
 
 bool profile_table_uses(const struct profile_table *t, uint32_t module)

@@ -20,13 +20,16 @@ struct profile_table {
     uint64_t *used; /* a bit a module */
 };
 
-/* Takes memory by os_map for all stacks that exist now; false when there is none. */
-bool profile_table_start(struct profile_table *);
+/* Takes memory by os_map for all stacks that exist now, and for `more` addresses; false when there is none. */
+bool profile_table_start(struct profile_table *, uint32_t more);
 void profile_table_end(struct profile_table *);
 
 /* The location id (from 1) of a frame of a stack (stack.h); `*parent` gets the next frame outwards,
    0 at the end.  0 for what is no frame, or came after profile_table_start. */
 uint32_t profile_table_location(struct profile_table *, uint32_t frame, uint32_t *parent);
+
+/* The location id of a return address that is in no stack; 0 where there are more than was said. */
+uint32_t profile_table_caller(struct profile_table *, uintptr_t address, uint32_t module);
 
 bool profile_table_uses(const struct profile_table *, uint32_t module);
 

@@ -29,6 +29,7 @@
 #include "heap/probes.h"
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
+#include "sampler/false_lost.h"
 #include "sampler/geometric.h"
 #include "sampler/site_record.h"
 #include "sampler/stack.h"
@@ -294,6 +295,7 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
 
 void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks)
 {
+    hooks->false_lost = false_lost_note;
     if (options->interval == 0 && !options->all) return;
     every_word = options->all || options->interval <= WORD;
     interval = every_word ? WORD : options->interval;

@@ -17,8 +17,8 @@ struct sampler_options {
     void (*warn)(const char *line); /* one line, no newline; may be NULL */
 };
 
-/* Fills the sampling hooks (due, large, allocated, freed, resized) of `hooks`.  Once a process, from
-   start-up. With interval 0 and not `all` it fills none. */
+/* Fills the sampling hooks (due, large, allocated, freed, resized) of `hooks`, and false_lost.  Once a process, from
+   start-up. With interval 0 and not `all` it fills only the last. */
 void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks);
 
 /* Mean bytes between sample points: the period of a profile, and what estimate.h wants.  0: off; 8:

@@ -116,11 +116,52 @@ START_TEST(square_root_agrees_with_libm)
 }
 END_TEST
 
+/* The limits solve the continuity-corrected score equation |p - limit| - 1/2n = z sqrt(limit (1 - limit) / n), found here by bisection;
+   and the four examples of Newcombe's table I, as far as it prints them. */
+static double score(double limit, double p, double n)
+{
+    return fabs(p - limit) - 0.5 / n - 1.959963984540054 * sqrt(limit * (1 - limit) / n);
+}
+
+static double solve(double inside, double outside, double p, double n)
+{
+    for (int i = 0; i < 200; i++) {
+        double middle = (inside + outside) / 2;
+        *(score(middle, p, n) < 0 ? &inside : &outside) = middle;
+    }
+    return inside;
+}
+
+START_TEST(shares)
+{
+    static const struct {
+        double part, n, lo, hi;
+    } table[] = {{81, 263, 0.2535, 0.3682},
+                 {15, 148, 0.0598, 0.1644},
+                 {0, 20, 0, 0.2005},
+                 {1, 29, 0.0018, 0.1963}};
+    for (int i = 0; i < 4; i++) {
+        struct estimate e = estimate_share(table[i].part / table[i].n, table[i].n);
+        ck_assert_double_eq_tol(e.lo, table[i].lo, 6e-5);
+        ck_assert_double_eq_tol(e.hi, table[i].hi, 6e-5);
+    }
+    for (int n = 1; n <= 200; n += n < 20 ? 1 : 13)
+        for (int k = 0; k <= n; k++) {
+            double p = (double)k / n;
+            struct estimate e = estimate_share(p, n);
+            ck_assert(0 <= e.lo && e.lo <= p && p <= e.hi && e.hi <= 1);
+            if (k > 0) ck_assert_double_eq_tol(e.lo, solve(p, 0, p, n), 1e-9);
+            if (k < n) ck_assert_double_eq_tol(e.hi, solve(p, 1, p, n), 1e-9);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("estimate");
     TCase *t = tcase_create("estimate");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, shares);
     tcase_add_test(t, tails_hold_two_and_a_half_per_cent);
     tcase_add_test(t, every_word_is_exact);
     tcase_add_loop_test(t, truth_is_covered, 0, 5);

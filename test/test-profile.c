@@ -2,14 +2,21 @@
    figures are made up here, so that every expected number follows from them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "heap/caller.h"
+#include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
+#include "heap/tag.h"
+#include "heap/white.h"
+#include "profile.pb-c.h"
+#include "sampler/false_lost.h"
 #include "sampler/module.h"
 #include "sampler/profile.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
+#include "sampler/tracked.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -36,6 +43,98 @@ void site_each(void (*each)(const struct site_view *, void *), void *user)
 {
     for (unsigned i = 0; i < site_count; i++) each(&sites[i], user);
 }
+
+static const struct site_view *site_at(uint32_t site)
+{
+    for (unsigned i = 0; i < site_count; i++)
+        if (sites[i].site == site) return &sites[i];
+    return NULL;
+}
+
+uint32_t site_stack(uint32_t site)
+{
+    return site_at(site)->stack;
+}
+
+enum heap_source site_source(uint32_t site)
+{
+    return site_at(site)->source;
+}
+
+/* Lost blocks: entry n is that of site n. */
+static struct lost_view blocks[16];
+static unsigned block_count;
+static struct collections made;
+static uintptr_t a_caller;
+
+void lost_each(void (*each)(const struct lost_view *, void *), void *user)
+{
+    for (unsigned i = 0; i < block_count; i++) each(&blocks[i], user);
+}
+
+bool lost_find(const void *block, struct lost_view *to)
+{
+    for (unsigned i = 0; i < block_count; i++)
+        if (blocks[i].block == block) return *to = blocks[i], true;
+    return false;
+}
+
+void lost_totals(struct lost_totals *to)
+{
+    *to = (struct lost_totals){0};
+    if (block_count)
+        *to = (struct lost_totals){.lost = 8,
+                                   .lost_bytes = 65872,
+                                   .direct = 6,
+                                   .direct_bytes = 65776,
+                                   .indirect = 2,
+                                   .indirect_bytes = 96,
+                                   .possible = 1,
+                                   .possible_bytes = 48,
+                                   .proofs = {1, 2, 3, 4},
+                                   .proof_bytes = {10, 20, 30, 40}};
+}
+
+uint64_t lost_of_class(unsigned class)
+{
+    return block_count && (class == 1 || class == HEAP_CLASS_LARGE);
+}
+
+bool tracked_get(uint32_t entry, struct tracked_view *to)
+{
+    *to = (struct tracked_view){
+        .block = (void *)(uintptr_t)(entry << 4), .asked = 40, .site = entry, .n_samples = 1};
+    return true;
+}
+
+uintptr_t caller_address(uint32_t number)
+{
+    return number == 1 ? a_caller : 0;
+}
+
+uint32_t caller_limit(void)
+{
+    return a_caller ? 4097 : 1;
+}
+
+void collections(struct collections *to)
+{
+    *to = made;
+}
+
+bool white_make(struct white *w, enum white_what what)
+{
+    ck_assert_int_eq(what, WHITE_YOUNG);
+    return true;
+}
+
+void white_each(const struct white *w, void (*each)(const struct white_block *, void *), void *user)
+{
+    for (int i = 0; i < 3; i++) each(&(struct white_block){.class = 1, .bytes = 32}, user);
+    each(&(struct white_block){.class = HEAP_CLASS_LARGE, .bytes = 65536}, user);
+}
+
+void white_free(struct white *w) {}
 
 uint64_t sampler_interval(void)
 {
@@ -89,7 +188,9 @@ static void set_up(void)
                                    .reason = "exit",
                                    .compress = true};
     interval = 524288;
-    site_count = 0;
+    site_count = block_count = 0;
+    a_caller = 0;
+    made = (struct collections){0};
 }
 
 static void tear_down(void)
@@ -292,7 +393,8 @@ START_TEST(json)
     ck_assert_uint_eq(json_array_size(classes), 2);
     ck_assert_int_eq(number(json_array_get(classes, 0), "live", "bytes", NULL), 192);
     ck_assert_int_eq(number(json_array_get(classes, 1), "size", NULL, NULL), 0);
-    ck_assert_int_eq(number(j, "memory", "pools", NULL), 0); /* this program has none: test-residency */
+    ck_assert_int_eq(number(j, "memory", "pools", NULL),
+                     0); /* this program has none: test-residency */
     ck_assert_int_gt(number(j, "memory", "rss", NULL), 1000000);
     ck_assert_int_eq(number(j, "sampler", "dropped_entries", NULL), 3);
     ck_assert_int_eq(number(j, "sampler", "dropped_modules", NULL), 0);
@@ -321,6 +423,229 @@ START_TEST(exact)
     ck_assert_int_eq(number(j, "lambda", NULL, NULL), 1);
     json_decref(j);
     free(text);
+}
+END_TEST
+
+/* Lost blocks of each kind, with and without a stack. */
+static void make_lost(void)
+{
+    make_sites();
+    a_caller = (uintptr_t)&make_lost + 4;
+    interval = 8;
+    sites[0].allocated = sites[0].live = (struct site_count){.n = 60, .blocks = 10};
+    struct lost_view common = {.given = 48,
+                               .last_reached = 1700000000000000001,
+                               .first_missed = 1700000001000000001,
+                               .misses = 3};
+    for (unsigned i = 0; i < 9; i++) {
+        blocks[i] = common;
+        blocks[i].block = (void *)(uintptr_t)(0x1000 + i);
+    }
+    blocks[0].block = (void *)(1 << 4), blocks[0].tag = 1;
+    blocks[0].hangs = 2, blocks[0].hangs_bytes = 96;
+    for (unsigned i = 1; i < 3; i++) {
+        blocks[i].kind = LOST_INDIRECT;
+        blocks[i].head = blocks[0].block;
+        blocks[i].tag = TAG_CALLER | 1;
+    }
+    blocks[3].tag = TAG_CALLER | 1;
+    blocks[4].given = 65536;
+    blocks[5].kind = LOST_POSSIBLE;
+    block_count = 9;
+    false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_FREED);
+}
+
+/* The line of a raw text with the values, and those after it with labels, of the sample in which `label` is; to be freed. */
+static char *sample_with(const char *text, const char *label)
+{
+    const char *at = strstr(text, label);
+    ck_assert_msg(at != NULL, "%s in %.2000s", label, text);
+    while (at > text && !(at[-1] == '\n' && strspn(at, " 0123456789") > 70)) at--;
+    const char *end = strchr(at, '\n') + 1;
+    while (*end && strspn(end, " ") >= 16) end = strchr(end, '\n') + 1;
+    return strndup(at, (size_t)(end - at));
+}
+
+static void expect(const char *text, const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "%s in %.2000s", part, text);
+}
+
+START_TEST(lost_samples)
+{
+    make_lost();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    char *text = raw_text();
+    char *one = sample_with(text, "hangs_objects:[2 count]");
+    expect(one, "          0          0          0          0          1         48          0     "
+                "     0:");
+    expect(one, "lost:[direct]");
+    expect(one, "source:[calloc]");
+    expect(one, "bytes:[48 bytes]");
+    expect(one, "asked_bytes:[40 bytes]");
+    expect(one, "hangs_bytes:[96 bytes]");
+    expect(one, "last_reached:[1700000000000000001 nanoseconds]");
+    expect(one, "first_missed:[1700000001000000001 nanoseconds]");
+    expect(one, "misses:[3 count]");
+    unsigned long site, head;
+    ck_assert_int_eq(sscanf(strstr(one, " site:["), " site:[%lu", &site), 1);
+    free(one);
+    one = sample_with(text, "lost:[indirect]");
+    expect(one, "          0          0          0          0          2         96          0     "
+                "     0:");
+    expect(one, "stack:[caller]");
+    ck_assert_int_eq(sscanf(strstr(one, "head:["), "head:[%lu", &head), 1);
+    ck_assert_uint_eq(site, head);
+    /* One frame, the caller's call, in this program. */
+    unsigned location;
+    char line[64];
+    ck_assert_int_eq(sscanf(strchr(one, ':') + 1, "%u", &location), 1);
+    snprintf(line, sizeof line, "%6u: 0x%lx M=1 ", location, (unsigned long)a_caller - 1);
+    expect(text, line);
+    free(one);
+    expect(text, "          0          0          0          0          1      65536          0    "
+                 "      0:");
+    expect(text, " [no site recorded]");
+    ck_assert_ptr_null(strstr(text, "objects_low"));
+    free(text);
+}
+END_TEST
+
+/* pprof leaves out samples whose values are all 0, as those of what is possibly or falsely lost: they are read here as they are. */
+static const char *label_of(const Pprof__Profile *p, const Pprof__Sample *sample, const char *key,
+                            int64_t *number)
+{
+    for (size_t i = 0; i < sample->n_label; i++) {
+        if (strcmp(p->string_table[sample->label[i]->key], key)) continue;
+        *number = sample->label[i]->num;
+        return p->string_table[sample->label[i]->str];
+    }
+    return "";
+}
+
+START_TEST(samples_without_values)
+{
+    static const struct {
+        const char *kind, *stack;
+        int bytes;
+    } rows[] = {{"possible", "unrecorded", 48}, {"false", "caller", 96}};
+    make_lost();
+    false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_RESIZED);
+    about.compress = false;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    static uint8_t bytes[1 << 20];
+    FILE *f = fopen(path, "r");
+    size_t length = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    Pprof__Profile *p = pprof__profile__unpack(NULL, length, bytes);
+    ck_assert_ptr_nonnull(p);
+    for (int r = 0; r < 2; r++) {
+        unsigned found = 0;
+        for (size_t i = 0; i < p->n_sample; i++) {
+            const Pprof__Sample *sample = p->sample[i];
+            int64_t n;
+            if (strcmp(label_of(p, sample, "lost", &n), rows[r].kind)) continue;
+            found++;
+            ck_assert_uint_eq(sample->n_value, 8);
+            for (int v = 0; v < 8; v++) ck_assert_int_eq(sample->value[v], 0);
+            label_of(p, sample, "lost_objects", &n);
+            ck_assert_int_eq(n, rows[r].bytes / 48);
+            label_of(p, sample, "lost_bytes", &n);
+            ck_assert_int_eq(n, rows[r].bytes);
+            ck_assert_str_eq(label_of(p, sample, "stack", &n), rows[r].stack);
+            ck_assert_uint_eq(sample->n_location_id, 1);
+        }
+        ck_assert_uint_eq(found, 1);
+    }
+    pprof__profile__free_unpacked(p, NULL);
+}
+END_TEST
+
+/* What is shared out carries its limits: one of three blocks of the caller was tracked. */
+START_TEST(lost_estimates)
+{
+    make_lost();
+    interval = 524288;
+    struct stack_frame top;
+    ck_assert(stack_frame(sites[0].stack, &top));
+    a_caller = top.address;
+    blocks[1] = blocks[2] = blocks[3];
+    block_count = 4;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    char *text = raw_text(), *one = sample_with(text, "lost:[direct]");
+    expect(one, "          0          0          0          0          4        192          0     "
+                "     0:");
+    expect(one, "objects_low:[1 count]");
+    expect(one, "objects_high:[4 count]");
+    expect(one, "bytes_low:[48 bytes]");
+    expect(one, "bytes_high:[192 bytes]");
+    free(one);
+    free(text);
+}
+END_TEST
+
+START_TEST(lost_json)
+{
+    make_lost();
+    made = (struct collections){.minor = 5,
+                                .major = 2,
+                                .incomplete = 1,
+                                .promoted_bytes = 12345,
+                                .pause = {1.5, 2.25, 1e-3},
+                                .latest = {.kind = COLLECTION_MAJOR,
+                                           .why_not = "a \"thread\"",
+                                           .time = 1700000002000000003}};
+    struct suppressions *known = NULL;
+    static const char patterns[] = "leak:one\nleak:^two*$\n";
+    suppressions_parse(&known, patterns, sizeof patterns - 1, "here", NULL);
+    about.suppressions = known;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    json_t *j = comment();
+    static const struct {
+        const char *key;
+        int objects, bytes;
+    } totals[] = {{"lost", 8, 65872},      {"direct", 6, 65776}, {"indirect", 2, 96},
+                  {"possible", 1, 48},     {"reclaimed", 0, 0},  {"false_lost", 6, 60},
+                  {"reached_again", 4, 40}};
+    for (unsigned i = 0; i < sizeof totals / sizeof *totals; i++) {
+        ck_assert_int_eq(number(j, "totals", totals[i].key, "objects"), totals[i].objects);
+        ck_assert_int_eq(number(j, "totals", totals[i].key, "bytes"), totals[i].bytes);
+    }
+    json_t *small = json_array_get(json_object_get(j, "classes"), 0),
+           *large = json_array_get(json_object_get(j, "classes"), 1);
+    ck_assert_int_eq(number(small, "lost", "bytes", NULL), 32);
+    ck_assert_int_eq(number(small, "young", "objects", NULL), 3);
+    ck_assert_int_eq(number(small, "young", "bytes", NULL), 96);
+    ck_assert_int_eq(number(large, "lost", "objects", NULL), 1);
+    ck_assert_int_eq(number(large, "lost", "bytes", NULL), 65536);
+    ck_assert_int_eq(number(large, "young", "bytes", NULL), 65536);
+    ck_assert_int_eq(number(j, "collections", "minor", NULL), 5);
+    ck_assert_int_eq(number(j, "collections", "incomplete", NULL), 1);
+    ck_assert_int_eq(number(j, "collections", "promoted_bytes", NULL), 12345);
+    json_t *pause = json_object_get(json_object_get(j, "collections"), "pause_ms");
+    ck_assert_double_eq(json_real_value(json_object_get(pause, "p50")), 1.5);
+    ck_assert_double_eq(json_real_value(json_object_get(pause, "p99")), 2.25);
+    ck_assert_double_eq(json_real_value(json_object_get(pause, "max")), 0.001);
+    json_t *latest = json_object_get(json_object_get(j, "collections"), "latest");
+    ck_assert(json_is_false(json_object_get(latest, "complete")));
+    ck_assert_str_eq(json_string_value(json_object_get(latest, "why_not")), "a \"thread\"");
+    json_t *listed = json_object_get(j, "suppressions");
+    ck_assert_uint_eq(json_array_size(listed), 2);
+    ck_assert_str_eq(json_string_value(json_array_get(listed, 1)), "^two*$");
+    json_decref(j);
+}
+END_TEST
+
+/* Without a collection everything is young. */
+START_TEST(all_young)
+{
+    make_sites();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    json_t *j = comment(), *small = json_array_get(json_object_get(j, "classes"), 0);
+    ck_assert_int_eq(number(small, "young", "objects", NULL), 6);
+    ck_assert_int_eq(number(small, "young", "bytes", NULL), 192);
+    ck_assert_ptr_null(json_object_get(json_object_get(j, "collections"), "latest"));
+    json_decref(j);
 }
 END_TEST
 
@@ -354,7 +679,7 @@ START_TEST(faults)
     error = profile_write_file(path, &about);
     os_fail_mappings(0, 0);
     ck_assert_int_eq(error, ENOMEM);
-    for (unsigned skip = 0; skip < 6; skip++) {
+    for (unsigned skip = 0; skip < 8; skip++) {
         os_fail_mappings(skip, 1);
         error = profile_write_file(path, &about);
         os_fail_mappings(0, 0);
@@ -417,6 +742,11 @@ int main(void)
     tcase_add_test(t, locations_in_mappings);
     tcase_add_test(t, json);
     tcase_add_test(t, exact);
+    tcase_add_test(t, lost_samples);
+    tcase_add_test(t, samples_without_values);
+    tcase_add_test(t, lost_estimates);
+    tcase_add_test(t, lost_json);
+    tcase_add_test(t, all_young);
     tcase_add_test(t, faults);
     tcase_add_test(t, full_disk);
     tcase_add_test(t, raw_clone);
