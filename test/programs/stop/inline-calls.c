@@ -29,7 +29,7 @@ static void *in_nanosleep(void *unused)
 
 int main(void)
 {
-    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    int (*stop)(long) = stopper_find();
     pthread_t t[2];
     CHECK(pthread_create(&t[0], NULL, in_epoll, NULL) == 0);
     CHECK(pthread_create(&t[1], NULL, in_nanosleep, NULL) == 0);

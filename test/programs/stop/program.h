@@ -1,5 +1,8 @@
 /* program.h: what the test programs share.  A program ends with 0 if all went right, with or
    without the library; without it nothing stops.
+
+   What stops the world is stop_for_test of fake-upper.c, or under the whole library collections, of
+   which every eighth is a major one.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -37,6 +40,26 @@ static inline int64_t now_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+static int (*stopper_collect)(int);
+
+static inline int stopper_collects(long unused)
+{
+    static atomic_uint count;
+    int error = stopper_collect(atomic_fetch_add(&count, 1) % 8 == 7);
+    if (error != 0 && error != EAGAIN) FAIL("gleaner_collect gave %d", error);
+    return error == 0 ? 2 : 1;
+}
+
+/* One stop: 2 if it was complete, 1 if not.  NULL without the library. */
+static inline int (*stopper_find(void))(long)
+{
+    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    stopper_collect = (int (*)(int))dlsym(RTLD_DEFAULT, "gleaner_collect");
+    if (!stop && stopper_collect) stop = stopper_collects;
+    if (getenv("LD_PRELOAD") && !stop) FAIL("the library is not there");
+    return stop;
+}
+
 static struct {
     int (*stop)(long);
     long hold_us;
@@ -61,12 +84,12 @@ static inline void *stopper_run(void *unused)
     return NULL;
 }
 
-/* A thread that stops the world `hz` times a second for `hold_us`. */
+/* A thread that stops the world `hz` times a second, or as often as STOPS_A_SECOND says, for `hold_us`. */
 static inline void stopper_start(int hz, long hold_us)
 {
-    stopper.stop = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
-    if (getenv("LD_PRELOAD") && !stopper.stop) FAIL("the library is not there");
-    stopper.hz = hz;
+    const char *other_hz = getenv("STOPS_A_SECOND");
+    stopper.stop = stopper_find();
+    stopper.hz = other_hz ? atoi(other_hz) : hz;
     stopper.hold_us = hold_us;
     CHECK(pthread_create(&stopper.thread, NULL, stopper_run, NULL) == 0);
 }

@@ -15,7 +15,7 @@ static void *idle(void *unused)
 
 int main(void)
 {
-    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    int (*stop)(long) = stopper_find();
     struct rlimit few = {200, 200};
     sigset_t rt;
     sigemptyset(&rt);

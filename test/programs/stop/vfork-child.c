@@ -23,7 +23,7 @@ static void *idle(void *unused)
 
 int main(void)
 {
-    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    int (*stop)(long) = stopper_find();
     pthread_t t;
     signal(SIGUSR1, ours_ran);
     CHECK(pthread_create(&t, NULL, idle, NULL) == 0);

@@ -25,7 +25,7 @@ static void *spawner(void *unused)
 
 int main(void)
 {
-    int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
+    int (*stop)(long) = stopper_find();
     snprintf(fifo, sizeof fifo, "/tmp/vfork-fifo.%d", getpid());
     CHECK(mkfifo(fifo, 0600) == 0);
     pthread_t t;
