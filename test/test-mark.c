@@ -247,6 +247,24 @@ START_TEST(asks_only_for_young_blocks)
 }
 END_TEST
 
+START_TEST(old_blocks_are_freed_like_others)
+{
+    static const size_t asked[] = {16, 1000, 1100, 30000, 50000};
+    static void *block[5][2000];
+    struct white_young aged;
+    struct heap_stats before, after;
+    heap_stats(&before);
+    for (unsigned s = 0; s < 5; s++)
+        for (unsigned i = 0; i < 2000; i++) block[s][i] = heap_malloc(asked[s]);
+    white_make_old(&aged);
+    for (unsigned s = 0; s < 5; s++)
+        for (unsigned i = 0; i < 2000; i++) heap_free(block[s][i]);
+    heap_stats(&after);
+    ck_assert_uint_eq(after.live, before.live);
+    ck_assert(heap_verify(NULL));
+}
+END_TEST
+
 static uintptr_t seen[4];
 static unsigned n_seen;
 
@@ -314,6 +332,7 @@ int main(void)
     tcase_add_loop_test(c, survives_a_full_stack, 0, 4);
     tcase_add_test(c, counts_rescans_of_a_full_stack);
     tcase_add_test(c, asks_only_for_young_blocks);
+    tcase_add_test(c, old_blocks_are_freed_like_others);
     tcase_add_test(c, leaves_out_ignored_blocks);
     tcase_add_test(c, a_large_blocks_end_counts);
     suite_add_tcase(s, c);
