@@ -28,7 +28,7 @@ void present_end(struct present *);
 /* Calls `each` for every run of present (or swapped) pages in the range, by ascending address; where `copied_only`,
    of a private file mapping, only for pages that are the process's own copies (mincore cannot tell and names all that
    are in memory), and not for pages that are known to have been read only and never written, which hold zeroes.
-   PRESENT_MINCORE wants a range without holes, the others take any.  False if the range could not be looked at in
+   PRESENT_MINCORE wants a range without holes; PRESENT_PAGEMAP takes its time for them, too.  False if the range could not be looked at in
    full. */
 bool present_each(struct present *, uintptr_t from, uintptr_t to, bool copied_only,
                   void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);

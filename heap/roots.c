@@ -2,7 +2,7 @@
 
    1. Data.  A mapping's use (enum use) follows from what it is.  `leave_out` holds all that is no root wherever it lies:
       memory of ours, and the parts of stacks that are not in use.  The window is left out by its bounds.
-   2. Private memory is asked for in stretches of neighbouring mappings, holes included: with 65,000 mappings a system
+   2. Private memory is asked for in stretches of neighbouring mappings, holes between them included: with 65,000 mappings a system
       call each would take longer than all the rest.  What is found is cut to the mappings again, since a hole may
       by now hold memory of the collector.
    3. Shared memory changes under a snapshot, so it is scanned in the pause, up to a bound; then unnamed memory comes
@@ -177,18 +177,25 @@ static void pass(struct finder *f, enum use use, enum root_kind kind)
     f->in_window = false;
 }
 
+/* Between mappings that are asked for together: one way passes over holes, one reads 8 bytes for each page, one stops. */
+static uintptr_t widest_hole(enum present_way way)
+{
+    if (way == PRESENT_SCAN) return UINTPTR_MAX;
+    return way == PRESENT_PAGEMAP ? MIB : 0;
+}
+
 static void find_private(struct finder *f)
 {
     const struct maps *maps = &f->to->maps;
-    bool holes = f->present.way < PRESENT_MINCORE;
+    uintptr_t hole = widest_hole(f->present.way);
     pass(f, USE_PRIVATE, ROOT_PRIVATE);
     for (size_t i = 0, next; i < maps->count; i = next) {
         const struct map *first = &maps->map[i], *last = first;
         next = i + 1;
         if (first->use != USE_PRIVATE) continue;
         f->in_window = lies_in_window(first);
-        while (holes && !f->in_window && next < maps->count && maps->map[next].use == USE_PRIVATE &&
-               !lies_in_window(&maps->map[next])) {
+        while (!f->in_window && next < maps->count && maps->map[next].use == USE_PRIVATE &&
+               maps->map[next].from - last->to <= hole && !lies_in_window(&maps->map[next])) {
             last = &maps->map[next++];
         }
         look(f, first->from, last->to, true);
