@@ -34,4 +34,7 @@ bool vet(struct vet_result *to, const struct white *, const struct groups *, str
          bool freed_too);
 void vet_free(struct vet_result *);
 
+/* For tests: the vector instructions that the sweep may use (enum vet_filter_way of vet_filter.h). */
+void vet_limit_filter(unsigned way);
+
 #endif
