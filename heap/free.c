@@ -170,7 +170,7 @@ void heap_free_other(void *block)
         struct bin *b = heap_tls.by_class[class];
         uint32_t n = b->n;
         if (unlikely(n >= b->cap)) {
-            put_away(block, (unsigned)class);
+            put_away(block, (unsigned)class & STATE_CLASS);
             return;
         }
         b->slot[n] = block;
