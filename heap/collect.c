@@ -192,7 +192,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     mark_all_roots(m, &roots, cut);
     of->mark = collect_clock() - step;
     step = collect_clock();
-    of->complete = remember_words(m, &white) && mark_complete(m) && roots.complete;
+    of->complete = remember_words(m, &white, cut->pointer_guard, &present) && mark_complete(m) && roots.complete;
     of->why_not = of->complete ? NULL : "the remembered set could not be read";
     of->remember = collect_clock() - step;
     step = collect_clock();
@@ -208,7 +208,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
         of->lost_bytes = white.bytes - stats.bytes;
         step = collect_clock();
         white_make_old(&aged);
-        remember_arm();
+        remember_arm(&present);
         of->sweep = collect_clock() - step;
     }
     mark_end(m);

@@ -1,7 +1,8 @@
 /* remember.h: which old memory may hold pointers to young blocks, without a write barrier.  DESIGN section 5.
 
-   Two ways, calibrated at the first minor collection: a sweep of all old memory with a vectorised filter, or write tracking by
-   userfaultfd (Linux 6.7).
+   Two ways: a sweep of all old memory with a vectorised filter, or write tracking by userfaultfd (Linux 6.7).  Which is cheaper is found
+   out while it runs, see remember.c; until then, and where tracking cannot be had, it is the sweep.  All but remember_start and
+   remember_fork_child are called inside the pause (raw system calls, memory of its own that is gone before they return).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_REMEMBER_H
 #define GLEANER_REMEMBER_H
@@ -10,29 +11,31 @@
 
 enum remember_way { REMEMBER_UNKNOWN, REMEMBER_SWEEP, REMEMBER_TRACK };
 
-/* From the process's start of collection: probes what the kernel can, with a self-test (a write after arming must be reported, one by
-   read(2) too).  `forced`: REMEMBER_UNKNOWN to calibrate. */
+/* `forced`: REMEMBER_UNKNOWN for the cheaper one.  Where tracking cannot be had, it is the sweep in any case. Nothing is opened or
+   measured before a heap is large enough for tracking to pay. */
 void remember_start(enum remember_way forced);
 
 /* The way of the next cycle. */
 enum remember_way remember_way(void);
 
-/* Inside the pause: hands all words of old live memory (pools and large blocks) that may have changed, or all, whose value may point
-   to a white block, to the marker (mark_words).  True if it was complete; false: the sweep could not be done, nothing may be said of
-   young blocks. */
-bool remember_words(struct marker *, struct white *young);
+/* Hands the words of old live blocks (pools and large ones) that may point to a white block to the marker (mark_words): all such words,
+   or, while pages are tracked, those on pages that were written since the collection before.  `guard` is the cut's pointer guard, 0: none.
+   True if it was complete; false: nothing may be said of young blocks. */
+bool remember_words(struct marker *, const struct white *young, uintptr_t guard, struct present *);
 
-/* Inside the pause, after promotion: arms tracking for the next cycle, where that is the way. */
-void remember_arm(void);
+/* After a collection that was complete and has made all blocks old: chooses the way of the next cycle and arms tracking.  If it is not
+   called after remember_words, the next cycle takes all old memory for written.  A major collection need not call it. */
+void remember_arm(struct present *);
 
 /* After a fork, in the child: what is tracked is the parent's. */
 void remember_fork_child(void);
 
 struct remember_stats {
-    enum remember_way way;
-    uint64_t bytes;         /* old memory, and */
-    uint64_t bytes_scanned; /* what was scanned of it in the last cycle */
-    double sweep_ns_per_kib, track_ns_per_page, arm_ns_per_page; /* as calibrated; 0: not measured */
+    enum remember_way way;  /* of the next cycle */
+    uint64_t bytes;         /* old memory in the last cycle, and */
+    uint64_t bytes_scanned; /* what of it was read for words */
+    uint64_t bytes_written; /* what was written between the last two cycles: counted by tracking, else estimated; 0: unknown */
+    double sweep_ns_per_kib, track_ns_per_page, arm_ns_per_page; /* as measured: reading; a write to an armed page; arming. 0: not yet */
 };
 void remember_stats(struct remember_stats *);
 

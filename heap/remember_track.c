@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/remember_track.h"
+#include "heap/mark.h"
+#include "heap/os.h"
+#include "heap/proc_text.h"
+#include "heap/remember_ranges.h"
+#include "heap/syscall.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ioctl.h>
+#include <linux/userfaultfd.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* linux/userfaultfd.h and linux/fs.h since 6.7; the headers may be older than the kernel. */
+#define FEATURES ((uint64_t)1 << 13 | (uint64_t)1 << 15) /* WP_UNPOPULATED, WP_ASYNC */
+#define USER_MODE_ONLY 1
+struct scan_region {
+    uint64_t from, to, categories;
+};
+struct scan_argument {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define SCAN_CALL _IOWR('f', 16, struct scan_argument)
+#define SCAN_ARM 1       /* PM_SCAN_WP_MATCHING */
+#define SCAN_CHECK_ARM 2 /* PM_SCAN_CHECK_WPASYNC: fails where a mapping is not registered */
+#define IS_WRITTEN (1 << 1)
+#define IS_PRESENT (1 << 3)
+#define IS_SWAPPED (1 << 4)
+
+#define REGIONS 256
+#define HIGH_FD (1 << 16)
+#define MEASURED 64 /* pages */
+
+enum unit { UNIT_WRITTEN, UNIT_ARMED, UNIT_ARMING, UNIT_FAILED };
+
+static int descriptor = -1;
+static uint64_t device, inode;
+static long owner;   /* the process whose it is */
+static bool refused; /* by the kernel, for good, or by the self-test */
+static bool refuse;  /* tests */
+static uint8_t unit_state[RANGE_UNITS];
+static bool any_armed;
+
+void track_refuse(bool yes)
+{
+    refuse = yes;
+    refused = false;
+}
+
+int track_descriptor(void) { return descriptor; }
+
+void track_forget(void)
+{
+    if (any_armed) __builtin_memset(unit_state, UNIT_WRITTEN, sizeof unit_state);
+    any_armed = false;
+}
+
+/* ---- the descriptor ---- */
+
+static bool identify(int fd, uint64_t *dev, uint64_t *ino)
+{
+    struct stat st;
+    if (raw_syscall(SYS_fstat, fd, &st) != 0) return false;
+    *dev = st.st_dev;
+    *ino = st.st_ino;
+    return true;
+}
+
+static bool is_ours(void)
+{
+    uint64_t dev, ino;
+    return descriptor >= 0 && identify(descriptor, &dev, &ino) && dev == device && ino == inode;
+}
+
+bool track_check(void)
+{
+    if (descriptor < 0) return false;
+    if (owner == raw_syscall(SYS_getpid, 0) && is_ours()) return true;
+    descriptor = -1; /* gone, another file's now, or the parent's */
+    track_forget();
+    return false;
+}
+
+void track_stop(void)
+{
+    if (track_check()) raw_syscall(SYS_close, descriptor);
+    descriptor = -1;
+    track_forget();
+}
+
+void track_fork_child(void)
+{
+    if (is_ours()) raw_syscall(SYS_close, descriptor);
+    descriptor = -1;
+    track_forget();
+}
+
+/* Out of the way of programs that count descriptors or close the first thousand. */
+static int move_high(int fd)
+{
+    struct rlimit limit = {0, 0};
+    raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit);
+    long least = limit.rlim_cur > HIGH_FD ? HIGH_FD : (long)limit.rlim_cur - 16;
+    long high = least > fd ? raw_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least) : -1;
+    if (high < 0) return fd;
+    raw_syscall(SYS_close, fd);
+    return (int)high;
+}
+
+static bool no_filter(void)
+{
+    char buffer[512];
+    struct proc_text text;
+    bool none = false;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0) return false;
+    for (const char *line; (line = proc_line(&text));) {
+        const char *value = proc_after(line, "Seccomp:");
+        if (!value) continue;
+        none = *proc_skip_spaces(value) == '0';
+        break;
+    }
+    proc_close(&text);
+    return none;
+}
+
+static bool open_descriptor(void)
+{
+    if (!no_filter()) return false;
+    long fd = raw_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+    if (fd < 0) {
+        refused = fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM;
+        return false;
+    }
+    struct uffdio_api api = {.api = UFFD_API, .features = FEATURES};
+    if (raw_syscall(SYS_ioctl, fd, UFFDIO_API, &api) != 0) {
+        raw_syscall(SYS_close, fd);
+        refused = true;
+        return false;
+    }
+    fd = move_high((int)fd);
+    if (!identify((int)fd, &device, &inode)) {
+        raw_syscall(SYS_close, fd);
+        return false;
+    }
+    descriptor = (int)fd;
+    owner = raw_syscall(SYS_getpid, 0);
+    return true;
+}
+
+/* ---- the kernel's calls ---- */
+
+/* Registers the mappings in the range and takes all protection from its pages: before Linux 6.13 pages that mremap has moved keep the
+   mark of an armed page, though they can be written. */
+static bool add(uintptr_t from, uintptr_t to)
+{
+    struct uffdio_register r = {.range = {from, to - from}, .mode = UFFDIO_REGISTER_MODE_WP};
+    struct uffdio_writeprotect w = {.range = {from, to - from}, .mode = 0};
+    return raw_syscall(SYS_ioctl, descriptor, UFFDIO_REGISTER, &r) == 0 &&
+           raw_syscall(SYS_ioctl, descriptor, UFFDIO_WRITEPROTECT, &w) == 0;
+}
+
+static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t, uintptr_t, void *), void *user)
+{
+    struct scan_region region[REGIONS];
+    while (from < to) {
+        struct scan_argument a = {
+            .size = sizeof a,
+            .flags = SCAN_ARM | SCAN_CHECK_ARM,
+            .start = from,
+            .end = to,
+            .vec = (uintptr_t)region,
+            .vec_len = REGIONS,
+            .category_mask = IS_WRITTEN,
+            .category_anyof_mask = IS_PRESENT | IS_SWAPPED,
+            .return_mask = IS_WRITTEN,
+        };
+        long n = raw_syscall(SYS_ioctl, p->fd, SCAN_CALL, &a);
+        if (n < 0 || a.walk_end <= from) return false;
+        for (long i = 0; i < n; i++) each(region[i].from, region[i].to, user);
+        from = a.walk_end;
+    }
+    return true;
+}
+
+static void count_pages(uintptr_t from, uintptr_t to, void *user) { *(uint64_t *)user += (to - from) / OS_PAGE; }
+
+/* ---- the self-test ---- */
+
+/* Which of `pages` pages are written, as bits. */
+static void note_page(uintptr_t from, uintptr_t to, void *user)
+{
+    uintptr_t *note = user; /* the first page, and the bits */
+    for (; from < to; from += OS_PAGE) note[1] |= (uintptr_t)1 << (from - note[0]) / OS_PAGE;
+}
+
+static bool written_are(struct present *p, uintptr_t at, unsigned pages, uintptr_t expected)
+{
+    uintptr_t note[2] = {at, 0};
+    return read_and_arm(p, at, at + pages * OS_PAGE, note_page, note) && note[1] == expected;
+}
+
+static bool test(struct present *p)
+{
+    enum { PAGES = 4 }; /* stored to, read(2) to, left alone, and not there when the others are armed */
+    char *m = os_map(PAGES * OS_PAGE);
+    if (!m) return false;
+    volatile char *v = m;
+    for (unsigned i = 0; i < 3; i++) v[i * OS_PAGE] = 1;
+    uintptr_t at = (uintptr_t)m;
+    bool ok = add(at, at + PAGES * OS_PAGE) && written_are(p, at, PAGES, 7) && written_are(p, at, PAGES, 0);
+    if (ok) {
+        v[0] = 2;
+        ok = raw_syscall(SYS_pread64, p->fd, m + OS_PAGE, 8, at / OS_PAGE * 8) == 8;
+        v[3 * OS_PAGE] = 1;
+        ok = ok && written_are(p, at, PAGES, 1 | 2 | 8) && written_are(p, at, PAGES, 0) && v[0] == 2;
+    }
+    os_unmap(m, PAGES * OS_PAGE);
+    return ok;
+}
+
+bool track_start(struct present *p)
+{
+    if (refused || refuse || p->way != PRESENT_SCAN || p->page != OS_PAGE) return false;
+    if (track_check()) return true;
+    if (!open_descriptor()) return false;
+    if (test(p)) return true;
+    refused = true;
+    track_stop();
+    return false;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec ts;
+    raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+bool track_measure(struct present *p, double *fault_ns, double *arm_ns)
+{
+    char *m = os_map(MEASURED * OS_PAGE);
+    if (!m) return false;
+    os_populate(m, MEASURED * OS_PAGE);
+    volatile char *v = m;
+    for (unsigned i = 0; i < MEASURED; i++) v[i * OS_PAGE] = 1;
+    uintptr_t at = (uintptr_t)m;
+    uint64_t armed = 0, began = 0, middle = 0, end = 0;
+    bool ok = add(at, at + MEASURED * OS_PAGE);
+    if (ok) {
+        began = clock_ns();
+        ok = read_and_arm(p, at, at + MEASURED * OS_PAGE, count_pages, &armed) && armed == MEASURED;
+        middle = clock_ns();
+        for (unsigned i = 0; i < MEASURED; i++) v[i * OS_PAGE] = 2;
+        end = clock_ns();
+    }
+    os_unmap(m, MEASURED * OS_PAGE);
+    *arm_ns = (double)(middle - began) / MEASURED;
+    *fault_ns = (double)(end - middle) / MEASURED;
+    return ok;
+}
+
+/* ---- ranges ---- */
+
+bool track_read(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t, uintptr_t, void *), void *user)
+{
+    uint8_t *unit = &unit_state[range_unit(from)];
+    if (*unit != UNIT_ARMED) return false;
+    if (read_and_arm(p, from, to, each, user)) return true;
+    *unit = UNIT_WRITTEN;
+    return false;
+}
+
+static bool is_mapped(const struct pool *p) { return p->list != POOL_NOWHERE && p->list != POOL_AWAY; }
+
+/* Registers all mappings of the unit, also those in which no block lives yet: mappings stay few. */
+static bool add_unit(unsigned unit)
+{
+    uintptr_t base = window_base + ((uintptr_t)unit << RANGE_UNIT_SHIFT), end = base + ((uintptr_t)1 << RANGE_UNIT_SHIFT);
+    if (base - window_base >= WINDOW_LARGE_OFFSET) return add(base, end);
+    bool medium = base - window_base >= WINDOW_MEDIUM_OFFSET;
+    uint32_t first, count;
+    pool_range(medium, &first, &count);
+    uint32_t id = pool_id(pool_of((const void *)base, medium)), last = pool_id(pool_of((const void *)(end - 1), medium)) + 1;
+    if (last > first + count) last = first + count;
+    while (id < last) {
+        uint32_t run = id;
+        while (id < last && is_mapped(pool_of_id(id))) id++;
+        if (id > run && !add(pool_base(pool_of_id(run)), pool_base(pool_of_id(run)) + (id - run) * pool_bytes(pool_of_id(run))))
+            return false;
+        if (id == run) id++;
+    }
+    return true;
+}
+
+bool track_arm(struct present *p, uintptr_t from, uintptr_t to, uint64_t *pages)
+{
+    unsigned number = range_unit(from);
+    uint8_t *unit = &unit_state[number];
+    if (*unit == UNIT_ARMED) return true;
+    any_armed = true;
+    if (*unit == UNIT_WRITTEN) *unit = add_unit(number) ? UNIT_ARMING : UNIT_FAILED;
+    if (*unit == UNIT_ARMING && !read_and_arm(p, from, to, count_pages, pages)) *unit = UNIT_FAILED;
+    return *unit == UNIT_ARMING;
+}
+
+void track_armed(void)
+{
+    for (unsigned i = 0; any_armed && i < RANGE_UNITS; i++) {
+        if (unit_state[i] == UNIT_ARMING) unit_state[i] = UNIT_ARMED;
+        else if (unit_state[i] == UNIT_FAILED) unit_state[i] = UNIT_WRITTEN;
+    }
+}

@@ -1,0 +1,55 @@
+/* remember_track.h: which pages were written since the latest collection, by userfaultfd's asynchronous write protection.
+
+   1. Kernel.  A descriptor of userfaultfd (USER_MODE_ONLY; features WP_ASYNC and WP_UNPOPULATED, Linux 6.7) to which mappings are
+      registered; PAGEMAP_SCAN then names the pages that were written since they were armed, and arms them, in one call.  A write to an
+      armed page costs a fault that the kernel resolves alone: no signal, nobody who reads the descriptor, and system calls that write there go on.
+      (linux: Documentation/admin-guide/mm/pagemap.rst, "Pagemap Scan IOCTL")
+   2. A page that is not known to be armed is written.  What is noted here is a flag for each unit of 64 MiB (remember_ranges.h): all mappings of its
+      ranges were registered, and armed, once.  That new mappings came since, or that registrations are gone, the kernel says
+      (EPERM), and the whole range is written then.
+   3. The descriptor may be closed by the program, and its number used for another file: it lies high, and its device and inode are
+      compared before each use.  If it was ours that was closed, the kernel has dropped all registrations.  A child has it, too,
+      and registrations through it would be the parent's: the process's number is compared as well.
+   4. Never tried where a seccomp filter is on, which may kill for it.
+   Only within a stopped world, or where nothing else runs.  Not where pages are larger than 4 KiB (ranges would share pages).
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_REMEMBER_TRACK_H
+#define GLEANER_REMEMBER_TRACK_H
+
+#include "heap/present.h"
+
+/* Sets tracking up if it is not; at its first time in a process with a self-test: a store, and read(2), to armed pages must be
+   seen, and nothing else.  False: it cannot be had here. `p` must be able to scan. */
+bool track_start(struct present *p);
+
+/* Drops all registrations and closes the descriptor. */
+void track_stop(void);
+
+/* Is the descriptor still there and this process's?  If not, all is forgotten, and false. */
+bool track_check(void);
+
+/* Calls `each` for every run of pages in the range that were, or may have been, written since they were armed, and arms them; only for
+   pages that are present or swapped out.  False: nothing is known of the range, or no longer; look at all of it. */
+bool track_read(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);
+
+/* Arms the range if it is in a unit that was not armed before. `*pages` grows by the pages that were armed. False: it cannot be; its
+   unit counts as written from now on. */
+bool track_arm(struct present *p, uintptr_t from, uintptr_t to, uint64_t *pages);
+
+/* All units whose ranges track_arm was called for since the latest call of this are armed. */
+void track_armed(void);
+
+/* What was read was of no use (the collection failed): everything counts as written. */
+void track_forget(void);
+
+/* After fork, in the child: closes the parent's descriptor, if it is there. */
+void track_fork_child(void);
+
+/* Measures with 64 pages of its own; nanoseconds a page.  False: could not. */
+bool track_measure(struct present *p, double *fault_ns, double *arm_ns);
+
+/* For tests: pretends that the kernel refuses userfaultfd; the descriptor (-1: none). */
+void track_refuse(bool);
+int track_descriptor(void);
+
+#endif
