@@ -26,8 +26,10 @@ enum {
     SIGNAL = 33,
     OP_DUMP = 2,
     OP_REAP = 3,
+    OP_LEAKS = 4,
     ASK_AGAIN_MS = 2000, /* an earlier request's child may be at work, or the gate taken */
-    LIMIT_MS = 65000,    /* the child has 60 s */
+    LIMIT_MS = 65000,    /* the child has 60 s, */
+    LEAKS_MS = 605000,   /* and 600 where it looks for lost blocks */
     STOPPED_MS = 5000,   /* a tracer lets go sooner */
 };
 
@@ -86,6 +88,7 @@ static bool runs_under_us(int pid)
 
 struct request {
     int pid, pidfd;
+    bool leaks;
     uint32_t number;
     uid_t uid; /* as which we ask */
 };
@@ -151,12 +154,13 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
 {
     int notify = watch(answer);
     uint64_t begun = now_ms(), asked = begun, ran = begun;
+    uint64_t limit = request->leaks ? LEAKS_MS : LIMIT_MS;
     bool stopped = false;
     enum answer_state state;
-    progress_begin("waiting for the process, seconds", LIMIT_MS / 1000);
+    progress_begin("waiting for the process, seconds", limit / 1000);
     while ((state = answer_state(answer)) <= ANSWER_GROWING) {
         uint64_t now = now_ms();
-        if (has_ended(request->pidfd) || now - begun > LIMIT_MS) break;
+        if (has_ended(request->pidfd) || now - begun > limit) break;
         if (state != ANSWER_EMPTY || !is_stopped(request->pid)) {
             ran = now;
         } else if (now - ran > STOPPED_MS) {
@@ -165,7 +169,7 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
         }
         if (state == ANSWER_EMPTY && now - asked > ASK_AGAIN_MS) {
             asked = now;
-            if (!send_request(request, OP_DUMP)) break;
+            if (!send_request(request, request->leaks ? OP_LEAKS : OP_DUMP)) break;
         }
         progress_at((now - begun) / 1000, NULL);
         wait_a_while(notify, request->pidfd, 200);
@@ -181,7 +185,7 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
     else if (stopped)
         say("process %d is stopped, and cannot answer before it goes on (SIGCONT)", request->pid);
     else
-        say("process %d did not answer within %d s", request->pid, LIMIT_MS / 1000);
+        say("process %d did not answer within %d s", request->pid, (int)(limit / 1000));
     return false;
 }
 
@@ -268,7 +272,7 @@ static bool ask(struct request *request, struct bytes *bytes)
     if (!answer_make(&target, &answer)) return false;
     request->uid = geteuid() ? target.inner_uid : 0;
     request->number = (uint32_t)now_ms();
-    bool good = send_request(request, OP_DUMP);
+    bool good = send_request(request, request->leaks ? OP_LEAKS : OP_DUMP);
     if (!good)
         say("cannot ask process %d: %s", request->pid, strerror(errno));
     else
@@ -278,11 +282,11 @@ static bool ask(struct request *request, struct bytes *bytes)
     return good;
 }
 
-bool ask_profile(int pid, struct bytes *bytes)
+bool ask_profile(int pid, bool leaks, struct bytes *bytes)
 {
     *bytes = (struct bytes){0};
     if (!runs_under_us(pid)) return false;
-    struct request request = {.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+    struct request request = {.pid = pid, .leaks = leaks, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
     if (request.pidfd < 0) {
         if (errno == ESRCH)
             say("there is no process %d", pid);

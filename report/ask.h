@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 
-/* Has the process write a profile and hands over its bytes (from malloc).  False after one line on
-   stderr: no such process, not under Gleaner, not ours to ask, or no answer within a minute. */
-bool ask_profile(int pid, struct bytes *answer);
+/* Has the process write a profile and hands over its bytes (from malloc).  `leaks`: after a major collection of a frozen copy of it, so
+   that the profile says what is lost.  False after one line on stderr: no such process, not under Gleaner,
+   not ours to ask, or no answer within a minute (with leaks ten). */
+bool ask_profile(int pid, bool leaks, struct bytes *answer);
 
 #endif

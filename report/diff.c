@@ -15,7 +15,8 @@ static const char help[] =
     "Usage: gleaner diff [OPTION]... OLD NEW\n"
     "Shows the call stacks whose live memory grew or shrank between two profiles, of one process "
     "at\n"
-    "two times or of two runs. NEW may be the number of a live process.\n"
+    "two times or of two runs, and first what is newly lost where the profiles know (run --leaks,\n"
+    "dump --leaks). NEW may be the number of a live process, which looks for lost blocks if OLD did.\n"
     "\n"
     "      --top N  at most N call stacks that grew, and as many that shrank; 0 shows all (default "
     "20)\n"
@@ -50,8 +51,8 @@ int command_diff(int argc, char **argv)
     }
     if (optind + 2 != argc) usage_error("diff", "two profiles are needed: OLD NEW");
     int status = EXIT_PROBLEM;
-    struct profile *older = load_profile(argv[optind]), *newer = NULL, *difference = NULL;
-    if (older) newer = load_profile(argv[optind + 1]);
+    struct profile *older = load_profile(argv[optind], false), *newer = NULL, *difference = NULL;
+    if (older) newer = load_profile(argv[optind + 1], profile_collected(older));
     if (newer && !(older->has[MEASURE_LIVE] && newer->has[MEASURE_LIVE])) {
         say("%s says nothing of live memory", argv[older->has[MEASURE_LIVE] ? optind + 1 : optind]);
     } else if (newer) {

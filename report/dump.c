@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: gleaner dump PID [-o FILE]\n"
+    "Usage: gleaner dump PID [-o FILE] [--leaks]\n"
     "Writes a profile of a live process that was started under Gleaner, without disturbing it.\n"
     "\n"
     "  -o, --output FILE  where to (default: gleaner.PROGRAM.PID.pb.gz in this folder);\n"
     "                     -: standard output\n"
+    "      --leaks        look for lost blocks first, in a frozen copy of the process: what no\n"
+    "                     pointer reaches any more (gleaner report FILE shows it)\n"
     "  -h, --help         this text\n"
     "\n"
     "The process must be one's own; root may ask any, and is needed for one that dropped its\n"
@@ -90,6 +92,7 @@ int command_dump(int argc, char **argv)
                                             {"help", no_argument, 0, 'h'},
                                             {0}};
     const char *output = NULL;
+    bool leaks = false;
     int64_t pid;
     opterr = 0;
     optind = 0;
@@ -99,9 +102,8 @@ int command_dump(int argc, char **argv)
             output = optarg;
             break;
         case LEAKS:
-            usage_error("dump",
-                        "--leaks is not in this version: it needs the collector, which comes "
-                        "with the next");
+            leaks = true;
+            break;
         case 'h':
             return show_help(help);
         case ':':
@@ -115,7 +117,7 @@ int command_dump(int argc, char **argv)
         usage_error("dump", "'%s' is no process number", argv[optind]);
     char *path = output ? need_copy(output) : default_name((int)pid);
     struct bytes answer;
-    bool good = ask_profile((int)pid, &answer);
+    bool good = ask_profile((int)pid, leaks, &answer);
     if (good) {
         good = save(path, &answer);
         free(answer.at);

@@ -2,10 +2,12 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/basics.h"
 #include "report/output.h"
+#include "sampler/suppressions.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a profile of ours may bring along, in the schema's order. */
 static const char *const head_keys[] = {"version",    "pid",          "parent", "command",
@@ -66,23 +68,62 @@ static json_t *step_of(const struct step *step)
     return to;
 }
 
+/* Seconds since 1970. */
+static json_t *time_or_null(int64_t nanoseconds)
+{
+    return nanoseconds > 0 ? json_real((double)nanoseconds / 1e9) : json_null();
+}
+
+static json_t *lost_of(const struct profile *profile, const struct site *site)
+{
+    static const struct {
+        enum measure measure;
+        const char *objects, *bytes;
+    } parts[] = {{MEASURE_DIRECT, "direct_objects", "direct_bytes"},
+                 {MEASURE_INDIRECT, "indirect_objects", "indirect_bytes"},
+                 {MEASURE_HANGING, "hanging_objects", "hanging_bytes"}};
+    json_t *to = figure_of(profile, site, MEASURE_LOST);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const struct figure *figure = &site->figures[parts[i].measure];
+        if (profile->has[parts[i].measure]) {
+            put_estimate(to, parts[i].objects, figure->objects);
+            put_estimate(to, parts[i].bytes, figure->bytes);
+        } else {
+            json_object_set_new(to, parts[i].objects, json_null());
+            json_object_set_new(to, parts[i].bytes, json_null());
+        }
+    }
+    struct since since = {0};
+    since_add(&since, &site->since[0]);
+    since_add(&since, &site->since[1]);
+    double asked = site->asked[0] + site->asked[1];
+    json_object_set_new(to, "asked_bytes", asked > 0 ? whole(asked) : json_null());
+    json_object_set_new(to, "misses", json_integer(since.misses));
+    json_object_set_new(to, "first_seen", time_or_null(since.first_missed));
+    json_object_set_new(
+        to, "between",
+        since.first_missed > 0
+            ? json_pack("[o,o]", time_or_null(since.last_reached), time_or_null(since.last_missed))
+            : json_null());
+    return to;
+}
+
 static json_t *site_of(const struct profile *profile, const struct site *site)
 {
     json_t *to = json_object(), *stack = json_array();
     for (size_t i = 0; i < site->step_count; i++)
         json_array_append_new(stack, step_of(&site->steps[i]));
     json_object_set_new(to, "stack", stack);
+    json_object_set_new(to, "stack_note", text_or_null(site->stack_note));
     json_object_set_new(to, "source", text_or_null(site->source));
     json_object_set_new(to, "alloc", figure_of(profile, site, MEASURE_ALLOC));
     json_object_set_new(to, "live", figure_of(profile, site, MEASURE_LIVE));
     json_object_set_new(to, "peak", figure_of(profile, site, MEASURE_PEAK));
-    json_t *lost = figure_of(profile, site, MEASURE_LOST);
-    json_object_update_new(lost, json_pack("{s:i,s:i,s:n,s:n}", "direct_objects", 0, "direct_bytes",
-                                           0, "first_seen", "between"));
-    json_object_set_new(to, "lost", lost);
+    json_object_set_new(to, "lost", lost_of(profile, site));
+    json_object_set_new(to, "possible", figure_of(profile, site, MEASURE_POSSIBLE));
     json_object_set_new(to, "reclaimed", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
-    json_object_set_new(to, "false_lost", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
-    /* Ages are counted by collections, of which this version makes none. */
+    json_object_set_new(to, "false_lost", figure_of(profile, site, MEASURE_FALSE));
+    /* Of a later version. */
     json_object_set_new(
         to, "lifetime",
         json_pack("{s:n,s:n,s:n,s:n}", "young_deaths", "promoted", "old_deaths", "median_age_s"));
@@ -120,6 +161,22 @@ static void complete_head(json_t *to, const struct profile *profile)
                             text_or_null(profile->module_count ? profile->modules[0].file : NULL));
 }
 
+/* Patterns that matched, with what they hid. */
+static json_t *suppressed(const struct suppressions *known)
+{
+    json_t *to = json_array();
+    for (unsigned i = 0; i < suppressions_total(known); i++) {
+        uint64_t blocks, bytes;
+        const char *pattern = suppressions_pattern(known, i, &blocks, &bytes);
+        if (!blocks) continue;
+        char *clean = clean_text(pattern, strlen(pattern));
+        json_array_append_new(to, json_pack("{s:s,s:I,s:I}", "template", clean, "objects",
+                                            (json_int_t)blocks, "bytes", (json_int_t)bytes));
+        free(clean);
+    }
+    return to;
+}
+
 void json_write(FILE *stream, const struct profile *profile, enum measure measure, size_t top)
 {
     json_t *to = json_object();
@@ -130,8 +187,10 @@ void json_write(FILE *stream, const struct profile *profile, enum measure measur
     }
     complete_head(to, profile);
     json_object_set_new(to, "exact", json_boolean(profile->exact));
-    json_object_set_new(to, "shown", json_string(measure_names[measure]));
+    json_object_set_new(to, "shown",
+                        json_string(measure < MEASURES_SHOWN ? measure_names[measure] : "lost"));
     json_object_set_new(to, "difference", json_boolean(profile->relative));
+    if (profile->known) json_object_set_new(to, "suppressed", suppressed(profile->known));
     json_t *sites = json_array();
     for (size_t i = 0; i < profile->site_count && (!top || i < top); i++)
         json_array_append_new(sites, site_of(profile, &profile->sites[i]));

@@ -17,10 +17,10 @@ void name_profile(struct profile *profile, const char *root)
     model_unfold(profile);
 }
 
-static struct profile *load_live(int pid)
+static struct profile *load_live(int pid, bool leaks)
 {
     struct bytes answer;
-    if (!ask_profile(pid, &answer)) return NULL;
+    if (!ask_profile(pid, leaks, &answer)) return NULL;
     char problem[PROBLEM_BYTES];
     struct profile *profile = profile_parse("", answer, problem);
     if (!profile) {
@@ -34,12 +34,12 @@ static struct profile *load_live(int pid)
     return profile;
 }
 
-struct profile *load_profile(const char *file_or_pid)
+struct profile *load_profile(const char *file_or_pid, bool leaks)
 {
     int64_t pid;
     struct profile *profile;
     if (access(file_or_pid, F_OK) && parse_number(file_or_pid, 1, INT32_MAX, &pid)) {
-        profile = load_live((int)pid);
+        profile = load_live((int)pid, leaks);
     } else {
         profile = profile_read(file_or_pid);
         if (profile) name_profile(profile, NULL);

@@ -6,8 +6,8 @@
 #include "report/model.h"
 
 /* Reads, symbolises and unfolds.  A name that is no file but a number is a live process, of which a
-   profile is asked.  NULL after one line on stderr. */
-struct profile *load_profile(const char *file_or_pid);
+   profile is asked; `leaks`: with what is lost (ask.h).  NULL after one line on stderr. */
+struct profile *load_profile(const char *file_or_pid, bool leaks);
 
 /* The second half of it: symbolises (symbols.h says what `root` is) and unfolds. */
 void name_profile(struct profile *, const char *root);

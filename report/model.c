@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const measure_names[MEASURES] = {"alloc", "live", "peak", "lost"};
+const char *const measure_names[MEASURES_SHOWN] = {"alloc", "live", "peak", "lost"};
 
 void profile_free(struct profile *profile)
 {

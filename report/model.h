@@ -15,10 +15,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum measure { MEASURE_ALLOC, MEASURE_LIVE, MEASURE_PEAK, MEASURE_LOST, MEASURES };
+enum measure {
+    MEASURE_ALLOC,
+    MEASURE_LIVE,
+    MEASURE_PEAK,
+    MEASURE_LOST,     /* the next two together */
+    MEASURE_DIRECT,   /* lost, and no other lost block reaches it */
+    MEASURE_INDIRECT, /* lost, and another lost block does */
+    MEASURE_POSSIBLE, /* reached by unusual forms of pointers only; not in `lost` */
+    MEASURE_HANGING,  /* what hangs on the directly lost blocks, wherever it was allocated */
+    MEASURE_FALSE,    /* was called lost, and proven not to be */
+    MEASURES,
+    MEASURES_SHOWN = MEASURE_LOST + 1,  /* the first are what --show takes, */
+    MEASURES_SAMPLED = MEASURE_PEAK + 1 /* and estimated from sample points */
+};
 
 /* "alloc", "live", "peak", "lost": as --show spells them. */
-extern const char *const measure_names[MEASURES];
+extern const char *const measure_names[MEASURES_SHOWN];
 
 /* A figure with its 95 % interval (sampler/estimate.h).  Exact: lo == value == hi.  An interval
    that cannot be known is two NANs. */
@@ -54,16 +67,38 @@ struct step {
     const struct frame *frame;
 };
 
+/* When blocks were lost: nanoseconds since 1970, 0: not known.  All were reached by `last_reached`, the latest collection
+   before the first of them was missed, or the process's start.  Of their first misses the earliest and the latest;
+   and how many collections in a row missed the one that was missed most often. */
+struct since {
+    int64_t last_reached, first_missed, last_missed, misses;
+};
+
 struct site {
+    size_t number;        /* in the order of the file, from 0: what a part's `site` means */
     struct place **stack; /* the leaf first */
     size_t depth;
     struct step *steps; /* filled by model_unfold */
     size_t step_count;
-    const char *source;     /* malloc, realloc …; NULL when unknown, "mixed" when several */
-    const char *stack_note; /* "early": one frame only, from before the start; "dropped"; or NULL */
+    const char *source; /* malloc, realloc …; NULL when unknown, "mixed" when several */
+    /* "early": one frame only, from before the start; "dropped"; "caller": malloc's caller only; "unrecorded": not even
+       that; or NULL */
+    const char *stack_note;
     struct figure figures[MEASURES];
+    struct since since[3];       /* of what is directly, indirectly and possibly lost */
+    double asked[3];             /* bytes asked for by the same blocks; NAN: not known */
     const struct figure *before; /* in a difference: the figures of the older profile, else NULL */
     const struct figure *after;  /* and of the newer one */
+};
+
+/* What a sample says of lost blocks. */
+struct lost_row {
+    enum measure kind; /* direct, indirect, possible, false; lost where the file does not say how */
+    struct figure figure;
+    struct since since;
+    int64_t asked, hangs_objects, hangs_bytes; /* 0: not known, or none */
+    uint64_t number, head; /* an indirect row hangs on the direct one with the number `head`; 0: none */
+    bool suppressed;
 };
 
 /* One sample as the file had it: a site's blocks of one size.  Kept so that writing pprof loses
@@ -71,10 +106,12 @@ struct site {
 struct part {
     struct place **stack; /* the site's */
     size_t depth;
-    int64_t values[MEASURES][2]; /* objects, bytes */
-    int64_t size;                /* bytes of each block, 0 when not known */
-    int64_t points[MEASURES];    /* sample points, -1 when not known */
+    size_t site;                       /* number of it */
+    int64_t values[MEASURES_SHOWN][2]; /* objects, bytes */
+    int64_t size;                      /* bytes of each block, 0 when not known */
+    int64_t points[MEASURES_SAMPLED];  /* sample points, -1 when not known */
     const char *source, *stack_note;
+    struct lost_row *lost; /* NULL where it says nothing of lost blocks */
 };
 
 struct profile {
@@ -84,6 +121,7 @@ struct profile {
     bool exact;         /* every block was sampled */
     bool has[MEASURES];
     bool relative; /* a difference of two profiles */
+    struct suppressions *known; /* that were applied, with their counts; NULL: none (suppress.h) */
     json_t *head;  /* exact totals, classes, memory …; an empty object for other producers */
     int64_t time, duration;  /* nanoseconds since 1970; nanoseconds; 0 when unknown */
     int64_t period;          /* mean bytes between samples, 0 when unknown */
@@ -118,6 +156,15 @@ uint64_t place_offset(const struct place *);
 /* After the names are known: lists the steps of every site, inlined calls as steps of their own,
    without the frames that the profile asks to drop. */
 void model_unfold(struct profile *);
+
+/* Sets the sites' figures of lost blocks from the rows that are not suppressed. */
+void model_sum_lost(struct profile *);
+
+/* Widens `to` by what another says. */
+void since_add(struct since *to, const struct since *);
+
+/* Has a major collection run in the process? */
+bool profile_collected(const struct profile *);
 
 /* Sorts the sites by falling bytes of `measure`, then by objects, then by stack, so that equal
    profiles print equally. */

@@ -11,8 +11,12 @@
 /* For people. At most `top` sites; 0: all. */
 void text_write(FILE *, const struct profile *, enum measure, size_t top);
 
-/* The growth between two profiles: `difference` is newer - older by profile_subtract. */
-void growth_write(FILE *, const struct profile *difference, const struct profile *newer,
+/* Lost blocks, in the line shapes of LeakSanitizer, at most `top` stacks a section; what is possibly lost, proofs, and suppressions. Where
+   there is nothing of that it says so if it was `asked`. */
+void leaks_write(FILE *, const struct profile *, size_t top, bool asked);
+
+/* The growth between two profiles: `difference` is newer - older by profile_subtract, sorted anew meanwhile. */
+void growth_write(FILE *, struct profile *difference, const struct profile *newer,
                   const struct profile *older, size_t top);
 
 /* The schema of the manual, "JSON". */

@@ -124,6 +124,18 @@ static void write_places(struct writer *writer)
     writer->to.function = writer->function_list;
 }
 
+static int64_t unit_of(struct writer *writer, const char *key)
+{
+    static const char *const bytes[] = {"bytes",      "lost_bytes",  "bytes_low",
+                                        "bytes_high", "asked_bytes", "hangs_bytes"};
+    static const char *const times[] = {"last_reached", "first_missed", "last_missed"};
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        if (!strcmp(key, bytes[i])) return text(writer, "bytes");
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (!strcmp(key, times[i])) return text(writer, "nanoseconds");
+    return 0;
+}
+
 static void add_label(struct writer *writer, Pprof__Sample *sample, const char *key, int64_t number,
                       const char *string)
 {
@@ -134,10 +146,13 @@ static void add_label(struct writer *writer, Pprof__Sample *sample, const char *
         to->str = text(writer, string);
     } else {
         to->num = number;
-        to->num_unit = strcmp(key, "bytes") ? 0 : text(writer, "bytes");
+        to->num_unit = unit_of(writer, key);
     }
     sample->label[sample->n_label++] = to;
 }
+
+/* At most: those of a site, and of a lost row. */
+enum { LABELS = 5 + 16 };
 
 static Pprof__Sample *new_sample(struct writer *writer, struct place *const *stack, size_t depth)
 {
@@ -147,7 +162,7 @@ static Pprof__Sample *new_sample(struct writer *writer, struct place *const *sta
     for (size_t i = 0; i < depth; i++)
         to->location_id[i] = (uint64_t)(stack[i] - writer->from->places) + 1;
     to->value = arena_need(&writer->arena, COLUMNS, sizeof *to->value);
-    to->label = NEW_LIST(writer, Pprof__Label, 5);
+    to->label = NEW_LIST(writer, Pprof__Label, LABELS);
     return to;
 }
 
@@ -163,15 +178,46 @@ static void put_value(const struct writer *writer, Pprof__Sample *sample, enum m
     sample->n_value = at;
 }
 
+/* The labels of doc/format.md. */
+static void add_lost_labels(struct writer *writer, Pprof__Sample *to, const struct lost_row *row)
+{
+    static const char *const kinds[MEASURES] = {[MEASURE_DIRECT] = "direct",
+                                                [MEASURE_INDIRECT] = "indirect",
+                                                [MEASURE_POSSIBLE] = "possible",
+                                                [MEASURE_FALSE] = "false"};
+    const struct figure *figure = &row->figure;
+    if (!kinds[row->kind]) return;
+    add_label(writer, to, "lost", 0, kinds[row->kind]);
+    if (row->kind == MEASURE_POSSIBLE || row->kind == MEASURE_FALSE) {
+        add_label(writer, to, "lost_objects", llround(figure->objects.value), NULL);
+        add_label(writer, to, "lost_bytes", llround(figure->bytes.value), NULL);
+    }
+    if (is_estimated(figure->bytes) && !isnan(figure->bytes.lo)) {
+        add_label(writer, to, "objects_low", llround(figure->objects.lo), NULL);
+        add_label(writer, to, "objects_high", llround(figure->objects.hi), NULL);
+        add_label(writer, to, "bytes_low", llround(figure->bytes.lo), NULL);
+        add_label(writer, to, "bytes_high", llround(figure->bytes.hi), NULL);
+    }
+    add_label(writer, to, "asked_bytes", row->asked, NULL);
+    add_label(writer, to, "last_reached", row->since.last_reached, NULL);
+    add_label(writer, to, "first_missed", row->since.first_missed, NULL);
+    add_label(writer, to, "last_missed", row->since.last_missed, NULL);
+    add_label(writer, to, "misses", row->since.misses, NULL);
+    add_label(writer, to, "hangs_objects", row->hangs_objects, NULL);
+    add_label(writer, to, "hangs_bytes", row->hangs_bytes, NULL);
+    add_label(writer, to, "site", (int64_t)row->number, NULL);
+    add_label(writer, to, "head", (int64_t)row->head, NULL);
+}
+
 static void write_parts(struct writer *writer)
 {
     const struct profile *from = writer->from;
-    writer->to.n_sample = from->part_count;
     writer->to.sample = NEW_LIST(writer, Pprof__Sample, from->part_count);
     for (size_t i = 0; i < from->part_count; i++) {
         const struct part *part = &from->parts[i];
+        if (part->lost && part->lost->suppressed) continue;
         Pprof__Sample *to = new_sample(writer, part->stack, part->depth);
-        for (int measure = 0; measure < MEASURES; measure++)
+        for (int measure = 0; measure < MEASURES_SHOWN; measure++)
             for (int which = 0; which < 2; which++)
                 put_value(writer, to, measure, which, part->values[measure][which]);
         add_label(writer, to, "bytes", part->size, NULL);
@@ -179,7 +225,8 @@ static void write_parts(struct writer *writer)
         add_label(writer, to, "inuse_samples", part->points[MEASURE_LIVE], NULL);
         add_label(writer, to, "source", 0, part->source);
         add_label(writer, to, "stack", 0, part->stack_note);
-        writer->to.sample[i] = to;
+        if (part->lost) add_lost_labels(writer, to, part->lost);
+        writer->to.sample[writer->to.n_sample++] = to;
     }
 }
 
@@ -191,7 +238,7 @@ static void write_sites(struct writer *writer)
     for (size_t i = 0; i < from->site_count; i++) {
         const struct site *site = &from->sites[i];
         Pprof__Sample *to = new_sample(writer, site->stack, site->depth);
-        for (int measure = 0; measure < MEASURES; measure++) {
+        for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
             put_value(writer, to, measure, 0, llround(site->figures[measure].objects.value));
             put_value(writer, to, measure, 1, llround(site->figures[measure].bytes.value));
         }

@@ -35,16 +35,28 @@ static void print_step(FILE *to, size_t number, const struct step *step)
     fputc('\n', to);
 }
 
+void print_stack_note(FILE *to, const struct site *site)
+{
+    static const struct {
+        const char *note, *text;
+    } notes[] = {
+        {"dropped", "(their call stacks were not kept: a table was full)"},
+        {"early", "(allocated before the start: no callers)"},
+        {"caller", "(these blocks were not sampled: only the caller of malloc is known)"},
+        {"unrecorded", "(no site recorded)"},
+    };
+    for (size_t i = 0; site->stack_note && i < sizeof notes / sizeof *notes; i++) {
+        if (strcmp(site->stack_note, notes[i].note)) continue;
+        fprintf(to, "    %s\n", notes[i].text);
+        return;
+    }
+    if (!site->step_count) fputs("    (no call stack)\n", to);
+}
+
 void print_stack(FILE *to, const struct site *site)
 {
     for (size_t i = 0; i < site->step_count; i++) print_step(to, i, &site->steps[i]);
-    bool dropped = site->stack_note && !strcmp(site->stack_note, "dropped");
-    if (dropped)
-        fputs("    (their call stacks were not kept: a table was full)\n", to);
-    else if (site->stack_note && !strcmp(site->stack_note, "early"))
-        fputs("    (allocated before the start: no callers)\n", to);
-    else if (!site->step_count)
-        fputs("    (no call stack)\n", to);
+    print_stack_note(to, site);
 }
 
 void step_name(const struct step *step, char *to, size_t bytes)
@@ -66,4 +78,24 @@ char *time_text(int64_t nanoseconds, char *to)
         !strftime(to, 32, "%Y-%m-%d %H:%M:%S", &parts))
         snprintf(to, 32, "an unknown time");
     return to;
+}
+
+char *clock_text(int64_t nanoseconds, int64_t beside, char *to)
+{
+    time_t seconds = (time_t)(nanoseconds / 1000000000), other = (time_t)(beside / 1000000000);
+    struct tm parts, others;
+    time_text(nanoseconds, to);
+    if (nanoseconds > 0 && beside > 0 && localtime_r(&seconds, &parts) &&
+        localtime_r(&other, &others) && parts.tm_year == others.tm_year &&
+        parts.tm_yday == others.tm_yday)
+        strftime(to, 32, "%H:%M:%S", &parts);
+    return to;
+}
+
+char *command_text(const struct profile *profile)
+{
+    const char *command = head_text(profile, "command");
+    if (!command && profile->module_count) command = profile->modules[0].file;
+    if (!command || !*command) command = "an unnamed program";
+    return clean_text(command, strlen(command));
 }

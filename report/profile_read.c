@@ -11,6 +11,7 @@
 #include "report/profile_read.h"
 #include "profile.pb-c.h"
 #include "report/basics.h"
+#include "report/lost_row.h"
 #include "report/tally.h"
 
 #include <stdio.h>
@@ -34,8 +35,8 @@ struct reader {
     struct profile *to;
     char **strings; /* cleaned, made when first asked for */
     struct id_index mappings, functions, locations;
-    int value_of[MEASURES][2]; /* column of objects, bytes; -1: absent */
-    struct tally *tallies;     /* MEASURES a site */
+    int value_of[MEASURES_SHOWN][2]; /* column of objects, bytes; -1: absent */
+    struct tally *tallies;           /* MEASURES_SAMPLED a site */
     char *problem;
 };
 
@@ -193,10 +194,10 @@ static bool read_places(struct reader *reader)
 
 static bool read_sample_types(struct reader *reader)
 {
-    static const char *const names[MEASURES][2] = {{"alloc_objects", "alloc_space"},
-                                                   {"inuse_objects", "inuse_space"},
-                                                   {"peak_objects", "peak_space"},
-                                                   {"lost_objects", "lost_space"}};
+    static const char *const names[MEASURES_SHOWN][2] = {{"alloc_objects", "alloc_space"},
+                                                         {"inuse_objects", "inuse_space"},
+                                                         {"peak_objects", "peak_space"},
+                                                         {"lost_objects", "lost_space"}};
     const char *first = NULL;
     memset(reader->value_of, -1, sizeof reader->value_of);
     for (size_t i = 0; i < reader->from->n_sample_type; i++) {
@@ -204,17 +205,19 @@ static bool read_sample_types(struct reader *reader)
         const char *unit = string_at(reader, reader->from->sample_type[i]->unit);
         if (!type || !unit) return false;
         if (!first) first = type;
-        for (int measure = 0; measure < MEASURES; measure++)
+        for (int measure = 0; measure < MEASURES_SHOWN; measure++)
             for (int which = 0; which < 2; which++)
                 if (!strcmp(type, names[measure][which]) &&
                     !strcmp(unit, which ? "bytes" : "count"))
                     reader->value_of[measure][which] = (int)i;
     }
     bool any = false;
-    for (int measure = 0; measure < MEASURES; measure++) {
+    for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
         const int *columns = reader->value_of[measure];
         any |= reader->to->has[measure] = columns[0] >= 0 && columns[1] >= 0;
     }
+    for (int measure = MEASURES_SHOWN; measure < MEASURES; measure++)
+        reader->to->has[measure] = reader->to->has[MEASURE_LOST] && reader->to->ours;
     if (!any)
         snprintf(reader->problem, PROBLEM_BYTES,
                  "is no heap profile: it has no alloc_space or inuse_space in bytes, but %.60s",
@@ -245,7 +248,8 @@ static size_t site_of(struct reader *reader, struct site_table *table, struct pl
         if (site->depth == depth && !memcmp(site->stack, stack, depth * sizeof *stack))
             return table->slots[at] - 1;
     }
-    struct site *site = &to->sites[to->site_count++];
+    struct site *site = &to->sites[to->site_count];
+    site->number = to->site_count++;
     site->stack = arena_need(&to->arena, depth, sizeof *stack);
     memcpy(site->stack, stack, depth * sizeof *stack);
     site->depth = depth;
@@ -253,25 +257,40 @@ static size_t site_of(struct reader *reader, struct site_table *table, struct pl
     return to->site_count - 1;
 }
 
-/* What the labels of a sample say; absent ones are -1 or NULL. */
-struct labels {
-    int64_t bytes, alloc_points, live_points;
-    const char *source, *stack_note;
-};
-
 static bool read_labels(struct reader *reader, const Pprof__Sample *sample, struct labels *to)
 {
-    *to = (struct labels){-1, -1, -1, NULL, NULL};
+    *to = (struct labels){.bytes = -1, .alloc_points = -1, .live_points = -1};
+    const struct {
+        const char *key;
+        int64_t *number;
+    } numbers[] = {{"bytes", &to->bytes},
+                   {"alloc_samples", &to->alloc_points},
+                   {"inuse_samples", &to->live_points},
+                   {"lost_objects", &to->lost_objects},
+                   {"lost_bytes", &to->lost_bytes},
+                   {"objects_low", &to->objects_low},
+                   {"objects_high", &to->objects_high},
+                   {"bytes_low", &to->bytes_low},
+                   {"bytes_high", &to->bytes_high},
+                   {"asked_bytes", &to->asked},
+                   {"hangs_objects", &to->hangs_objects},
+                   {"hangs_bytes", &to->hangs_bytes},
+                   {"last_reached", &to->last_reached},
+                   {"first_missed", &to->first_missed},
+                   {"last_missed", &to->last_missed},
+                   {"misses", &to->misses},
+                   {"site", &to->site},
+                   {"head", &to->head}};
     for (size_t i = 0; i < sample->n_label; i++) {
         const Pprof__Label *label = sample->label[i];
         const char *key = string_at(reader, label->key);
         const char *text = string_at(reader, label->str);
         if (!key || !text) return false;
-        if (!strcmp(key, "bytes")) to->bytes = label->num;
-        if (!strcmp(key, "alloc_samples")) to->alloc_points = label->num;
-        if (!strcmp(key, "inuse_samples")) to->live_points = label->num;
+        for (size_t j = 0; !*text && j < sizeof numbers / sizeof *numbers; j++)
+            if (!strcmp(key, numbers[j].key)) *numbers[j].number = label->num;
         if (!strcmp(key, "source") && *text) to->source = text;
         if (!strcmp(key, "stack") && *text) to->stack_note = text;
+        if (!strcmp(key, "lost") && *text) to->lost = text;
     }
     return true;
 }
@@ -301,20 +320,24 @@ static void add_values(struct reader *reader, struct site *site, size_t index,
     struct part *part = &to->parts[to->part_count++];
     *part = (struct part){.stack = site->stack,
                           .depth = site->depth,
+                          .site = site->number,
                           .size = labels->bytes > 0 ? labels->bytes : 0,
                           .source = labels->source,
                           .stack_note = labels->stack_note};
-    for (int measure = 0; measure < MEASURES; measure++) {
-        part->points[measure] = -1;
+    for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
+        bool sampled = measure < MEASURES_SAMPLED;
+        if (sampled) part->points[measure] = -1;
         if (!to->has[measure]) continue;
         int64_t objects = sample->value[reader->value_of[measure][0]];
         int64_t bytes = sample->value[reader->value_of[measure][1]];
         part->values[measure][0] = objects;
         part->values[measure][1] = bytes;
+        if (!sampled) continue;
         part->points[measure] = points_of(reader, measure, bytes, labels);
-        tally_add(&reader->tallies[index * MEASURES + (size_t)measure], (double)objects,
+        tally_add(&reader->tallies[index * MEASURES_SAMPLED + (size_t)measure], (double)objects,
                   (double)bytes, part->points[measure], to->period, part->size);
     }
+    part->lost = lost_row(to, labels, part->values[MEASURE_LOST]);
 }
 
 static bool read_samples(struct reader *reader)
@@ -332,7 +355,7 @@ static bool read_samples(struct reader *reader)
     table.slots = need_array(table.mask + 1, sizeof *table.slots);
     to->sites = arena_need(&to->arena, from->n_sample, sizeof *to->sites);
     to->parts = arena_need(&to->arena, from->n_sample, sizeof *to->parts);
-    reader->tallies = need_array(from->n_sample, MEASURES * sizeof *reader->tallies);
+    reader->tallies = need_array(from->n_sample, MEASURES_SAMPLED * sizeof *reader->tallies);
     bool good = true;
     for (size_t i = 0; i < from->n_sample && good; i++) {
         const Pprof__Sample *sample = from->sample[i];
@@ -361,9 +384,10 @@ static void set_figures(struct reader *reader)
 {
     struct profile *to = reader->to;
     for (size_t i = 0; i < to->site_count; i++)
-        for (size_t measure = 0; measure < MEASURES; measure++)
+        for (size_t measure = 0; measure < MEASURES_SAMPLED; measure++)
             to->sites[i].figures[measure] =
-                tally_figure(&reader->tallies[i * MEASURES + measure], to->period);
+                tally_figure(&reader->tallies[i * MEASURES_SAMPLED + measure], to->period);
+    model_sum_lost(to);
 }
 
 /* -- the whole ----------------------------------------------------------------------------------

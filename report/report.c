@@ -6,9 +6,11 @@
 #include "report/options.h"
 #include "report/output.h"
 #include "report/subtract.h"
+#include "report/suppress.h"
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,8 +22,10 @@ static const char help[] =
     "                       (profile.proto with the functions' names filled in)\n"
     "      --show WHAT      live (default), alloc (all that was ever allocated), peak (live at "
     "the\n"
-    "                       moment of the peak), lost (zero in this version)\n"
+    "                       moment of the peak), lost (what no pointer reaches any more; a live\n"
+    "                       process looks for it now)\n"
     "      --base FILE      subtract this older profile\n"
+    "      --suppressions FILE  leave out known leaks: lines leak:PATTERN, as LeakSanitizer's\n"
     "      --top N          at most N call stacks; 0 shows all (default: 20 in text, else all)\n"
     "  -h, --help           this text\n"
     "\n"
@@ -41,6 +45,8 @@ struct request {
     enum measure measure;
     int64_t top; /* -1: the format's default */
     const char *base;
+    const char **suppressions;
+    size_t suppression_count, suppression_room;
 };
 
 static enum format read_format(const char *word)
@@ -55,10 +61,9 @@ static enum format read_format(const char *word)
 
 static enum measure read_measure(const char *word)
 {
-    for (int i = 0; i < MEASURES; i++)
+    for (int i = 0; i < MEASURES_SHOWN; i++)
         if (!strcmp(word, measure_names[i])) return (enum measure)i;
-    if (!strcmp(word, "survival"))
-        usage_error("report", "--show survival is not in this version: it needs the collector");
+    if (!strcmp(word, "survival")) usage_error("report", "--show survival is not in this version");
     usage_error("report", "--show takes live, alloc, peak or lost, not '%s'", word);
 }
 
@@ -85,13 +90,20 @@ static int print(const struct profile *profile, const struct request *request)
     return status;
 }
 
+static struct profile *load(const char *file, const struct request *request)
+{
+    struct profile *profile = load_profile(file, request->measure == MEASURE_LOST);
+    if (profile) suppress_known(profile, request->suppressions, request->suppression_count);
+    return profile;
+}
+
 static int report(const char *file, const struct request *request)
 {
-    struct profile *profile = load_profile(file), *base = NULL, *difference = NULL;
+    struct profile *profile = load(file, request), *base = NULL, *difference = NULL;
     int status = EXIT_PROBLEM;
     if (!profile) return status;
     if (request->base) {
-        base = load_profile(request->base);
+        base = load(request->base, request);
         if (base) difference = profile_subtract(profile, base);
     }
     struct profile *shown = request->base ? difference : profile;
@@ -100,8 +112,9 @@ static int report(const char *file, const struct request *request)
     } else if (shown) {
         if (!profile->ours)
             say("%s is another program's profile: no exact totals, no intervals", file);
-        if (request->measure == MEASURE_LOST && profile->ours && request->format != FORMAT_TEXT)
-            say("this version does not look for lost blocks: all are zero");
+        if (request->measure == MEASURE_LOST && profile->ours && !profile_collected(profile) &&
+            (request->format != FORMAT_TEXT || shown->relative))
+            say("nobody has looked for lost blocks: all are zero (gleaner dump PID --leaks)");
         model_sort(shown, request->measure);
         status = print(shown, request);
     }
@@ -113,12 +126,13 @@ static int report(const char *file, const struct request *request)
 
 int command_report(int argc, char **argv)
 {
-    enum { SHOW = 256, BASE, TOP, HOLDERS };
+    enum { SHOW = 256, BASE, TOP, HOLDERS, SUPPRESSIONS };
     static const struct option options[] = {{"format", required_argument, 0, 'f'},
                                             {"show", required_argument, 0, SHOW},
                                             {"base", required_argument, 0, BASE},
                                             {"top", required_argument, 0, TOP},
                                             {"holders", required_argument, 0, HOLDERS},
+                                            {"suppressions", required_argument, 0, SUPPRESSIONS},
                                             {"help", no_argument, 0, 'h'},
                                             {0}};
     struct request request = {.measure = MEASURE_LIVE, .top = -1};
@@ -139,6 +153,12 @@ int command_report(int argc, char **argv)
             if (!parse_number(optarg, 0, INT32_MAX, &request.top))
                 usage_error("report", "--top takes a number, not '%s'", optarg);
             break;
+        case SUPPRESSIONS:
+            request.suppressions =
+                need_more(request.suppressions, request.suppression_count,
+                          &request.suppression_room, sizeof *request.suppressions);
+            request.suppressions[request.suppression_count++] = optarg;
+            break;
         case HOLDERS:
             usage_error("report", "--holders is not in this version");
         case 'h':
@@ -152,5 +172,7 @@ int command_report(int argc, char **argv)
     if (optind + 1 != argc) usage_error("report", "one FILE or PID is needed");
     if (request.format == FORMAT_PPROF && isatty(STDOUT_FILENO))
         usage_error("report", "a pprof file is binary: send it to a file (> FILE)");
-    return report(argv[optind], &request);
+    int status = report(argv[optind], &request);
+    free(request.suppressions);
+    return status;
 }

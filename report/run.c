@@ -6,12 +6,14 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/basics.h"
 #include "report/commands.h"
+#include "report/find_profile.h"
 #include "report/load.h"
 #include "report/options.h"
 #include "report/output.h"
 #include "report/profile_read.h"
 #include "report/program.h"
 #include "report/supervise.h"
+#include "report/suppress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,29 +25,46 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char help[] =
     "Usage: gleaner run [OPTION]... [--] PROGRAM [ARG]...\n"
     "Starts a program under Gleaner. Without -o, a text report of its memory is printed on stderr "
     "when\n"
-    "it ends. The program's output and exit status are its own.\n"
+    "it ends. The program's output and exit status are its own, but for --fail.\n"
     "\n"
     "  -o, --output PATTERN  write a profile to this file when a process ends, and print nothing;\n"
     "                        %p pid, %e executable, %t time, %n sequence, %h host\n"
     "  -s, --sample BYTES    mean bytes between samples: 64K, 1M, … (default 512K); 0: none;\n"
     "                        all: every block, exact and slower\n"
+    "  -l, --leaks[=WHEN]    look for lost blocks, which no pointer reaches any more: exit (at "
+    "the\n"
+    "                        end; also what a bare --leaks means), every=30s (meanwhile, too), "
+    "off\n"
+    "      --fail[=CODE]     exit with CODE (default 23) when blocks were lost that no "
+    "suppression\n"
+    "                        names; implies --leaks\n"
+    "      --suppressions FILE  known leaks: lines leak:PATTERN, as LeakSanitizer's\n"
     "  -c, --conf KEY:VALUE  any configuration key of the library (GLEANER_CONF is kept, this "
     "wins)\n"
     "  -h, --help            this text\n"
     "\n"
+    "--leaks=exit and --fail record every block, as -s all does, unless -s is given.\n"
+    "\n"
     "  gleaner run -- ./server --port 80\n"
+    "  gleaner run --leaks --fail -- ./tests\n"
     "  gleaner run -s all -o 'prof.%p.pb.gz' -- make test\n"
     "  gleaner report prof.1234.pb.gz\n";
 
 struct request {
     const char *output;
-    char *conf; /* of our options, in order, each with a leading comma */
+    char *conf;  /* of our options, in order, each with a leading comma */
+    bool sample; /* -s was given */
+    bool leaks_exit, leaks_every, leaks_off;
+    int fail; /* the status where blocks were lost; -1: the program's own */
+    const char **suppressions;
+    size_t suppression_count, suppression_room;
 };
 
 static void add_conf(struct request *request, const char *key, const char *value)
@@ -60,6 +79,7 @@ static void add_sample(struct request *request, const char *text)
 {
     uint64_t bytes;
     char number[24];
+    request->sample = true;
     if (!strcmp(text, "all")) {
         add_conf(request, "sample", "all");
         return;
@@ -73,6 +93,63 @@ static void add_sample(struct request *request, const char *text)
 static bool conf_takes(const char *value)
 {
     return *value && !strpbrk(value, ",\n");
+}
+
+static void set_leaks(struct request *request, const char *when)
+{
+    uint64_t every;
+    char text[40];
+    request->leaks_exit = request->leaks_every = request->leaks_off = false;
+    if (!when || !strcmp(when, "exit")) {
+        request->leaks_exit = true;
+        add_conf(request, "leaks", "exit");
+    } else if (!strcmp(when, "off")) {
+        request->leaks_off = true;
+        add_conf(request, "leaks", "off");
+    } else if (!strncmp(when, "every=", 6) && parse_duration(when + 6, &every) &&
+               every >= 1000000) {
+        request->leaks_every = true;
+        snprintf(text, sizeof text, "every=%" PRIu64 "ms", every / 1000000);
+        add_conf(request, "leaks", text);
+    } else {
+        usage_error("run", "--leaks takes exit, every=30s or off, not '%s'", when);
+    }
+}
+
+static void set_fail(struct request *request, const char *code)
+{
+    int64_t number = 23; /* LeakSanitizer's */
+    if (code && !parse_number(code, 1, 255, &number))
+        usage_error("run", "--fail takes an exit status from 1 to 255, not '%s'", code);
+    request->fail = (int)number;
+}
+
+static void add_suppressions(struct request *request, const char *file)
+{
+    request->suppressions = need_more(request->suppressions, request->suppression_count,
+                                      &request->suppression_room, sizeof *request->suppressions);
+    request->suppressions[request->suppression_count++] = file;
+}
+
+/* The library gets the file, too, for what it prints itself. */
+static void name_suppressions(struct request *request, const char *file)
+{
+    char real[PATH_MAX];
+    if (realpath(file, real) && conf_takes(real) && strlen(real) < 1024)
+        add_conf(request, "suppressions", real);
+    add_suppressions(request, file);
+}
+
+/* What the options imply comes before them, so that they, and -c, can still say otherwise. */
+static void add_implied(struct request *request)
+{
+    bool fails = request->fail >= 0;
+    if (fails && request->leaks_off) usage_error("run", "--fail needs --leaks, which is off");
+    char *rest = request->conf;
+    const char *leaks = fails && !request->leaks_exit && !request->leaks_every ? ",leaks:exit" : "";
+    const char *sample = (fails || request->leaks_exit) && !request->sample ? ",sample:all" : "";
+    request->conf = need_text("%s%s%s", sample, leaks, rest ? rest : "");
+    free(rest);
 }
 
 /* libgleaner.so beside us: installed (bin/ and lib/), or in the tree where it was built. */
@@ -172,7 +249,8 @@ static int not_started(const char *name, int error)
 /* -- with -o ------------------------------------------------------------------------------------
  */
 
-static int replace_ourselves(struct request *request, const char *path, char **argv)
+/* Configures the library to write the file; the pattern, absolute. */
+static char *set_output(struct request *request, const char *path, char **argv)
 {
     char *output = absolute_pattern(request->output);
     if (!conf_takes(output)) usage_error("run", "the output path may not contain a comma");
@@ -182,12 +260,49 @@ static int replace_ourselves(struct request *request, const char *path, char **a
     char *rest = request->conf;
     request->conf = need_text(",exit:profile,output:%s%s", output, rest ? rest : "");
     free(rest);
-    free(output);
     set_conf(request);
     free(request->conf);
+    return output;
+}
+
+static int replace_ourselves(struct request *request, const char *path, char **argv)
+{
+    free(set_output(request, path, argv));
     mark_first();
     execvp(path, argv);
     return not_started(argv[0], errno);
+}
+
+/* Names what was lost beyond the suppressions; whether there is any. */
+static bool judge(struct profile *profile, const struct request *request)
+{
+    name_profile(profile, NULL);
+    suppress_known(profile, request->suppressions, request->suppression_count);
+    return unsuppressed_blocks(profile) > 0;
+}
+
+/* With --fail somebody must set the status afterwards. */
+static int run_and_judge(struct request *request, const char *path, char **argv)
+{
+    char *output = set_output(request, path, argv), *file;
+    struct timespec begun;
+    int wait_status = 0, status = 0;
+    clock_gettime(CLOCK_REALTIME_COARSE, &begun);
+    pid_t pid = supervise(path, argv, mark_first, &wait_status);
+    if (pid < 0) status = not_started(argv[0], errno);
+    struct profile *profile = pid > 0 ? find_profile(output, pid, begun.tv_sec, &file) : NULL;
+    free(output);
+    if (pid < 0) return status;
+    if (profile && judge(profile, request)) {
+        say("%.0f byte(s) leaked in %.0f allocation(s): gleaner report --show lost %s",
+            head_number(profile, "totals.lost.bytes"), head_number(profile, "totals.lost.objects"),
+            file);
+        exit(request->fail);
+    }
+    if (!profile && WIFEXITED(wait_status))
+        say("no profile of %s was found: whether it leaks is not known", argv[0]);
+    profile_free(profile);
+    end_as(wait_status);
 }
 
 /* -- without ------------------------------------------------------------------------------------
@@ -218,13 +333,16 @@ static void say_no_profile(const char *path, const char *name, int wait_status)
         say("no profile of %s: it ended without writing one", name);
 }
 
-/* Whatever happens to the reader of stderr, the status stays the program's. */
-static void print_report(struct profile *profile)
+/* Whatever happens to the reader of stderr, the status stays what it is.  Whether it is to be that of --fail. */
+static bool print_report(struct profile *profile, const struct request *request)
 {
+    bool lost = request->leaks_exit || request->leaks_every || request->fail >= 0;
+    enum measure measure = lost ? MEASURE_LOST : MEASURE_LIVE;
     signal(SIGPIPE, SIG_IGN);
-    name_profile(profile, NULL);
-    model_sort(profile, MEASURE_LIVE);
-    text_write(stderr, profile, MEASURE_LIVE, 20);
+    bool leaked = judge(profile, request);
+    model_sort(profile, measure);
+    text_write(stderr, profile, measure, 20);
+    return leaked && request->fail >= 0;
 }
 
 /* A fresh folder's real path; NULL after one line. */
@@ -266,31 +384,29 @@ static int run_and_report(struct request *request, const char *path, char **argv
     else
         profile = profile_read(file);
     remove_folder(folder); /* at once: the report may be interrupted */
-    if (profile) print_report(profile);
+    bool fails = profile && print_report(profile, request);
     profile_free(profile);
     free(file);
     free(folder);
     free(request->conf);
     if (pid < 0) return status;
+    if (fails) exit(request->fail);
     end_as(wait_status);
-}
-
-static _Noreturn void not_yet(const char *option)
-{
-    usage_error("run",
-                "%s is not in this version: it needs the collector, which comes with the next",
-                option);
 }
 
 int command_run(int argc, char **argv)
 {
-    enum { FAIL = 256, RECLAIM };
-    static const struct option options[] = {
-        {"output", required_argument, 0, 'o'}, {"sample", required_argument, 0, 's'},
-        {"leaks", optional_argument, 0, 'l'},  {"fail", optional_argument, 0, FAIL},
-        {"reclaim", no_argument, 0, RECLAIM},  {"conf", required_argument, 0, 'c'},
-        {"help", no_argument, 0, 'h'},         {0}};
-    struct request request = {0};
+    enum { FAIL = 256, RECLAIM, SUPPRESSIONS };
+    static const struct option options[] = {{"output", required_argument, 0, 'o'},
+                                            {"sample", required_argument, 0, 's'},
+                                            {"leaks", optional_argument, 0, 'l'},
+                                            {"fail", optional_argument, 0, FAIL},
+                                            {"reclaim", no_argument, 0, RECLAIM},
+                                            {"conf", required_argument, 0, 'c'},
+                                            {"help", no_argument, 0, 'h'},
+                                            {"suppressions", required_argument, 0, SUPPRESSIONS},
+                                            {0}};
+    struct request request = {.fail = -1};
     opterr = 0;
     optind = 0;
     for (int option; (option = getopt_long(argc, argv, "+:o:s:l::c:h", options, NULL)) != -1;) {
@@ -302,15 +418,21 @@ int command_run(int argc, char **argv)
             add_sample(&request, optarg);
             break;
         case 'l':
-            if (!optarg || strcmp(optarg, "off")) not_yet("--leaks");
+            set_leaks(&request, optarg);
             break;
         case FAIL:
-            not_yet("--fail");
+            set_fail(&request, optarg);
+            break;
+        case SUPPRESSIONS:
+            name_suppressions(&request, optarg);
+            break;
         case RECLAIM:
-            not_yet("--reclaim");
+            usage_error("run", "--reclaim is not in this version");
         case 'c':
             if (!strchr(optarg, ':') || !conf_takes(optarg))
                 usage_error("run", "--conf takes KEY:VALUE, not '%s'", optarg);
+            if (!strncmp(optarg, "suppressions:", 13) && strcmp(optarg + 13, "none"))
+                add_suppressions(&request, optarg + 13);
             add_conf(&request, optarg, NULL);
             break;
         case 'h':
@@ -323,14 +445,16 @@ int command_run(int argc, char **argv)
     }
     if (optind >= argc) usage_error("run", "a program to run is needed");
     if (request.output && !*request.output) usage_error("run", "--output needs a file name");
+    add_implied(&request);
     char *path = program_find(argv[optind]);
     if (!path) return not_started(argv[optind], errno);
     if (!set_preload()) {
         free(path);
         return EXIT_PROBLEM;
     }
-    int status = request.output ? replace_ourselves(&request, path, argv + optind)
-                                : run_and_report(&request, path, argv + optind);
+    int status = !request.output     ? run_and_report(&request, path, argv + optind)
+                 : request.fail >= 0 ? run_and_judge(&request, path, argv + optind)
+                                     : replace_ourselves(&request, path, argv + optind);
     free(path);
     return status;
 }

@@ -18,6 +18,7 @@
 struct match {
     const struct site *site; /* the newer profile's where both have it */
     struct figure sums[2][MEASURES];
+    struct since since[3]; /* of the newer profile */
 };
 
 struct subtraction {
@@ -74,6 +75,8 @@ static void add_sites(struct subtraction *with, const struct profile *profile, i
                 need_more(with->matches, number, &with->match_room, sizeof *with->matches);
             with->matches[number] = (struct match){.site = site};
         }
+        for (int i = 0; i < 3 && side == 1; i++)
+            since_add(&with->matches[number].since[i], &site->since[i]);
         for (int measure = 0; measure < MEASURES; measure++) {
             struct figure *sum = &with->matches[number].sums[side][measure];
             sum->objects = estimate_plus(sum->objects, site->figures[measure].objects);
@@ -84,8 +87,9 @@ static void add_sites(struct subtraction *with, const struct profile *profile, i
 
 static void subtract_totals(json_t *from, const json_t *older)
 {
-    static const char *const kinds[] = {"alloc",    "live",      "lost",      "indirect",
-                                        "possible", "reclaimed", "false_lost"};
+    static const char *const kinds[] = {"alloc",     "live",       "lost",
+                                        "direct",    "indirect",   "possible",
+                                        "reclaimed", "false_lost", "reached_again"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         json_t *to = json_object_get(from, kinds[i]);
         const json_t *base = json_object_get(older, kinds[i]);
@@ -156,6 +160,7 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
     *to = *newer;
     to->arena = (struct arena){0};
     to->relative = true;
+    to->known = NULL;
     to->exact = newer->exact && older->exact;
     to->parts = NULL;
     to->part_count = 0;
@@ -169,6 +174,8 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
         memcpy(sums, with.matches[i].sums, sizeof with.matches[i].sums);
         struct site *site = &to->sites[i];
         *site = *with.matches[i].site;
+        memcpy(site->since, with.matches[i].since, sizeof site->since);
+        memset(site->asked, 0, sizeof site->asked);
         join_stack(to, newer, older, site);
         site->before = sums;
         site->after = sums + MEASURES;

@@ -8,20 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const titles[MEASURES] = {"Allocated", "Live", "At the peak", "Lost"};
-
-/* The command as the profile has it, safe to print; to be freed. */
-static char *command_of(const struct profile *profile)
-{
-    const char *command = head_text(profile, "command");
-    if (!command && profile->module_count) command = profile->modules[0].file;
-    if (!command || !*command) command = "an unnamed program";
-    return clean_text(command, strlen(command));
-}
+static const char *const titles[MEASURES_SHOWN] = {"Allocated", "Live", "At the peak", "Lost"};
 
 static void print_header(FILE *to, const struct profile *profile)
 {
-    char text[32], *command = command_of(profile);
+    char text[32], *command = command_text(profile);
     double pid = head_number(profile, "pid");
     if (profile->ours && !isnan(pid)) fprintf(to, "==%.0f==Gleaner: ", pid);
     fprintf(to, "heap profile of %s\n", command);
@@ -70,7 +61,38 @@ static void print_totals(FILE *to, const struct profile *profile)
     print_total(to, profile, "allocated", "alloc");
     print_total(to, profile, "live", "live");
     print_total(to, profile, "peak", "peak");
-    if (head_number(profile, "totals.lost.bytes") > 0) print_total(to, profile, "lost", "lost");
+    if (head_number(profile, "totals.lost.bytes") != 0) print_total(to, profile, "lost", "lost");
+    if (head_number(profile, "totals.indirect.bytes") != 0)
+        print_total(to, profile, "  indirectly", "indirect");
+    if (head_number(profile, "totals.possible.bytes") != 0)
+        print_total(to, profile, "possibly lost", "possible");
+}
+
+/* What the collector did, and its honesty: blocks that it called lost and that the program proved not to be. */
+static void print_collections(FILE *to, const struct profile *profile)
+{
+    double minor = head_number(profile, "collections.minor"),
+           major = head_number(profile, "collections.major");
+    if (profile->relative || !(minor + major > 0)) return;
+    double incomplete = head_number(profile, "collections.incomplete");
+    fprintf(to, "\nCollections: %.0f major, %.0f minor", major, minor);
+    if (incomplete > 0) fprintf(to, ", %.0f of them incomplete", incomplete);
+    double pause = head_number(profile, "collections.pause_ms.max");
+    if (!isnan(pause)) fprintf(to, "; longest pause %.1f ms", pause);
+    fprintf(to, "\n    false_lost: %.0f blocks, %.0f bytes",
+            head_number(profile, "totals.false_lost.objects"),
+            head_number(profile, "totals.false_lost.bytes"));
+    if (head_number(profile, "totals.false_lost.objects") > 0)
+        fputs(" (called lost, then freed, resized or written by the program)", to);
+    fputc('\n', to);
+    double again = head_number(profile, "totals.reached_again.objects");
+    if (again > 0) fprintf(to, "    reached again by a later collection: %.0f blocks\n", again);
+    const char *why = head_text(profile, "collections.latest.why_not");
+    if (why) {
+        char *clean = clean_text(why, strlen(why));
+        fprintf(to, "    note: the latest one was incomplete and called nothing lost: %s\n", clean);
+        free(clean);
+    }
 }
 
 /* What the sampler could not keep, from its own counters. */
@@ -157,83 +179,12 @@ void text_write(FILE *to, const struct profile *profile, enum measure measure, s
     print_header(to, profile);
     print_totals(to, profile);
     print_sampler(to, profile);
-    if (measure == MEASURE_LOST && profile->ours)
-        fputs("    note: this version does not look for lost blocks; they are all counted live\n",
-              to);
+    print_collections(to, profile);
+    bool leaks = measure == MEASURE_LOST || measure == MEASURE_LIVE;
+    if (leaks && profile->ours && !profile->relative) {
+        leaks_write(to, profile, top, measure == MEASURE_LOST);
+        if (measure == MEASURE_LOST) return;
+    }
     print_sites(to, profile, measure, top);
     print_memory(to, profile);
-}
-
-/* -- growth -------------------------------------------------------------------------------------
- */
-
-enum trend { GREW, SHRANK, UNSURE, SAME };
-
-static enum trend trend_of(const struct estimate *change)
-{
-    if (isnan(change->lo)) return change->value > 0 ? GREW : change->value < 0 ? SHRANK : SAME;
-    if (change->lo > 0) return GREW;
-    if (change->hi < 0) return SHRANK;
-    return change->value == 0 ? SAME : UNSURE;
-}
-
-static void print_trend(FILE *to, const struct profile *difference, enum trend wanted, size_t top)
-{
-    size_t shown = 0, count = 0;
-    for (size_t i = 0; i < difference->site_count; i++)
-        count += trend_of(&difference->sites[i].figures[MEASURE_LIVE].bytes) == wanted;
-    for (size_t n = 0; n < difference->site_count && (!top || shown < top); n++) {
-        /* Sorted by falling growth: what shrank most is at the end. */
-        size_t i = wanted == SHRANK ? difference->site_count - 1 - n : n;
-        const struct site *site = &difference->sites[i];
-        const struct figure *change = &site->figures[MEASURE_LIVE];
-        if (trend_of(&change->bytes) != wanted) continue;
-        shown++;
-        fputs(wanted == GREW ? "\nGrew: " : "\nShrank: ", to);
-        print_estimate(to, change->bytes, "bytes", true);
-        fputs(" in ", to);
-        print_estimate(to, change->objects, "blocks", true);
-        fprintf(to, ", from %.0f to %.0f bytes, allocated from:\n",
-                site->before[MEASURE_LIVE].bytes.value, site->after[MEASURE_LIVE].bytes.value);
-        print_stack(to, site);
-    }
-    if (shown < count)
-        fprintf(to, "\n… and %zu more that %s (--top 0 shows all)\n", count - shown,
-                wanted == GREW ? "grew" : "shrank");
-}
-
-void growth_write(FILE *to, const struct profile *difference, const struct profile *newer,
-                  const struct profile *older, size_t top)
-{
-    char times[2][32], *command = command_of(newer);
-    fprintf(to, "Growth of live memory of %s\n    from %s to %s", command,
-            time_text(older->time, times[0]), time_text(newer->time, times[1]));
-    free(command);
-    if (older->time > 0 && newer->time > 0)
-        fprintf(to, " (%.1f s)", (double)(newer->time - older->time) / 1e9);
-    fputc('\n', to);
-    double live[2] = {head_number(older, "totals.live.bytes"),
-                      head_number(newer, "totals.live.bytes")};
-    if (!isnan(live[0]) && !isnan(live[1])) {
-        char human[2][32];
-        fprintf(to, "    live, exact: %s to %s, %+.0f bytes\n", human_bytes(live[0], human[0]),
-                human_bytes(live[1], human[1]), live[1] - live[0]);
-    }
-    size_t unsure = 0, sure = 0;
-    double noise = 0;
-    for (size_t i = 0; i < difference->site_count; i++) {
-        const struct estimate *change = &difference->sites[i].figures[MEASURE_LIVE].bytes;
-        enum trend trend = trend_of(change);
-        if (trend == UNSURE) {
-            unsure++;
-            noise += change->value;
-        }
-        sure += trend == GREW || trend == SHRANK;
-    }
-    print_trend(to, difference, GREW, top);
-    print_trend(to, difference, SHRANK, top);
-    if (!sure) fputs("\nNothing grew or shrank beyond the noise of sampling.\n", to);
-    if (unsure)
-        fprintf(to, "\nWithin the noise of sampling: %zu stacks, together %+.0f bytes.\n", unsure,
-                noise);
 }

@@ -191,12 +191,15 @@ void maker_add(struct maker *maker, const struct maker_sample *from)
     to->n_value = maker->profile.n_sample_type;
     to->value = fresh(8, sizeof *to->value);
     memcpy(to->value, from->values, sizeof from->values);
-    to->label = fresh(8, sizeof *to->label);
+    to->label = fresh(32, sizeof *to->label);
     label(maker, to, "bytes", from->size, NULL);
     label(maker, to, "alloc_samples", from->alloc_points, NULL);
     label(maker, to, "inuse_samples", from->live_points, NULL);
     label(maker, to, "source", 0, from->source);
     label(maker, to, "stack", 0, from->stack_note);
+    label(maker, to, "lost", 0, from->lost);
+    for (size_t i = 0; i < 16 && from->labels[i].key; i++)
+        label(maker, to, from->labels[i].key, from->labels[i].number, NULL);
     ck_assert_uint_lt(maker->profile.n_sample, MOST);
     maker->samples[maker->profile.n_sample++] = to;
 }
