@@ -7,7 +7,6 @@
 #include "heap/heap.h"
 #include "preload/face.h"
 #include "preload/signal33.h"
-#include "preload/take_cut.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +33,6 @@ void thread_exit_arm(struct heap_thread_hook *unused)
 {
     int before = errno;
     if (key_taken) pthread_setspecific(key, &rounds);
-    if (config_watches(&face_config)) take_cut_note_stack();
     signal33_check(); /* the first thread made inside libc brings glibc's handler, unseen (H84) */
     errno = before;
 }
