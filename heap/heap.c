@@ -20,6 +20,8 @@ void heap_start(const struct heap_options *options)
     pool_start();
 }
 
+bool heap_watches(void) { return heap_options.watch; }
+
 void heap_set_hooks(const struct heap_hooks *hooks)
 {
     __atomic_store_n(&heap_hooks, hooks ? hooks : &no_hooks, __ATOMIC_RELEASE);

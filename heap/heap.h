@@ -15,6 +15,9 @@ struct heap_options {
 /* Prepares the window.  Idempotent; the first allocation calls it with defaults if nobody has. */
 void heap_start(const struct heap_options *options);
 
+/* Was the option `watch` given? */
+bool heap_watches(void);
+
 /* Sets the hooks for the whole process (the struct must stay).  Blocks allocated before are not
    sampled.  Call it from start-up, while there is one thread. */
 void heap_set_hooks(const struct heap_hooks *hooks);

@@ -6,7 +6,6 @@
 #include "preload/thread_create.h"
 #include "heap/heap.h"
 #include "preload/blocking.h"
-#include "preload/face.h"
 #include "preload/signal33.h"
 #include "preload/take_cut.h"
 #include "sampler/sampler.h"
@@ -30,7 +29,7 @@ struct begin {
 static void *begin(void *start)
 {
     struct begin b = *(struct begin *)start;
-    own_free(start);
+    heap_free(start);
     int e = errno;
     take_cut_note_stack();
     errno = e;
@@ -40,11 +39,11 @@ static void *begin(void *start)
 static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     /* Until the thread runs, its argument is found through this block, which the new stack points to. */
-    struct begin *b = config_watches(&face_config) ? own_malloc(sizeof *b) : NULL;
+    struct begin *b = heap_watches() ? heap_malloc(sizeof *b) : NULL;
     if (!b) return real_pthread_create(thread, attributes, run, argument);
     *b = (struct begin){run, argument};
     int r = real_pthread_create(thread, attributes, begin, b);
-    if (r != 0) own_free(b);
+    if (r != 0) heap_free(b);
     return r;
 }
 
