@@ -347,8 +347,13 @@ static void prepare(struct finder *f)
     leave_array_out(f, c->ours, c->n_ours * sizeof *c->ours);
     leave_array_out(f, c->root, c->n_root * sizeof *c->root);
     leave_array_out(f, o->unfrozen, o->n_unfrozen * sizeof *o->unfrozen);
+    for (size_t i = 0; i < o->n_unfrozen; i++) {
+        const struct cut_range *u = &o->unfrozen[i];
+        ranges_add(&f->unfrozen, u->from, u->to);
+        /* The hole that such a mapping has left in the child may hold memory that the collector maps and unmaps. */
+        if (o->part == ROOTS_FROZEN) ranges_add(&f->leave_out, u->from, u->to);
+    }
     ranges_settle(&f->leave_out);
-    for (size_t i = 0; i < o->n_unfrozen; i++) ranges_add(&f->unfrozen, o->unfrozen[i].from, o->unfrozen[i].to);
     ranges_settle(&f->unfrozen);
     classify(&f->to->maps);
     present_start(&f->present, o->at_best);

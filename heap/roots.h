@@ -80,10 +80,11 @@ static inline bool roots_is_blind(const struct roots *r, uintptr_t from, uintptr
     return r->blind.count != 0 && ranges_meet(&r->blind, from, to);
 }
 
-/* In a snapshot child: the ranges that the parent's maps (read in the pause) have and ours lack, or have as wiped; but
-   for those of the cut that are ours.  Stores at most `room` of them, by ascending address, and returns how many there
-   are, SIZE_MAX if that cannot be told.  Where roots_unfrozen_known does not say that the pause has scanned them, this
-   snapshot is incomplete, and must not be marked: blocks may lie there. */
+/* In a snapshot child, before it maps anything (which might fill a hole): the ranges that the parent's maps (read in
+   the pause) have and ours lack, or have as wiped; but for those of the cut that are ours.  Stores at most `room` of
+   them, by ascending address, and returns how many there are, SIZE_MAX if that cannot be told.  Where
+   roots_unfrozen_known does not say that the pause has scanned them, this snapshot is incomplete, and must not be
+   marked nor its roots be read: blocks and roots may lie there.  Maps nothing; 16 KiB of stack. */
 size_t roots_unfrozen(const struct maps *parents, const struct cut *, struct cut_range *to, size_t room);
 
 /* Does `known` (as given to roots_find in the pause) cover all `n` ranges? */

@@ -2,15 +2,23 @@
 
    A mapping that madvise has marked MADV_DONTFORK is not there in the child; one that it has marked MADV_WIPEONFORK is
    there, empty, and has the flag "wf" in the child's smaps, too.  Reading smaps walks all page tables: that is why
-   the child does it.
+   the child does it.  Both lists ascend, so they are compared while the file is read, without memory: a mapping of
+   the child's own would as likely as not lie in the very hole that is looked for.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "heap/os.h"
 #include "heap/proc_text.h"
 #include "heap/roots.h"
 
 #include <fcntl.h>
 
-#define TEXT_BYTES (64 * KIB)
+#define TEXT_BYTES (16 * KIB)
+
+struct comparison {
+    const struct maps *parents;
+    const struct cut *cut;
+    size_t next; /* the first of the parent's mappings that may meet what is still to come */
+    struct cut_range *to;
+    size_t room, count;
+};
 
 static bool counts(const struct map *m)
 {
@@ -27,82 +35,70 @@ static bool has_flag(const char *flags, const char *flag)
     return false;
 }
 
-/* Adds the child's mappings to `all`, and those that were wiped to `wiped`. */
-static bool read_own(struct ranges *all, struct ranges *wiped)
+static void store(struct comparison *c, uintptr_t from, uintptr_t to)
 {
-    char *buffer = os_map(TEXT_BYTES);
-    struct proc_text text;
-    bool any_flags = false;
-    uint64_t from = 0, to = 0;
-    if (!buffer) return false;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/smaps", buffer, TEXT_BYTES) == 0) {
-        for (const char *line; (line = proc_line(&text));) {
-            uint64_t first;
-            const char *after = proc_hex(line, &first), *flags = proc_after(line, "VmFlags:");
-            if (after > line && *after == '-') {
-                from = first;
-                proc_hex(after + 1, &to);
-                ranges_add(all, from, to);
-            } else if (flags) {
-                any_flags = true;
-                if (has_flag(proc_skip_spaces(flags), "wf")) ranges_add(wiped, from, to);
-            }
+    struct cut_range *last = c->count > 0 && c->count <= c->room ? &c->to[c->count - 1] : NULL;
+    if (last && last->to == from) {
+        last->to = to;
+        return;
+    }
+    if (c->count < c->room) c->to[c->count] = (struct cut_range){from, to};
+    c->count++;
+}
+
+/* Our ranges are few and in no order. */
+static void store_but_ours(struct comparison *c, uintptr_t from, uintptr_t to)
+{
+    while (from < to) {
+        uintptr_t next = to, within = 0;
+        for (size_t i = 0; i < c->cut->n_ours; i++) {
+            const struct cut_range *o = &c->cut->ours[i];
+            if (o->from <= from && from < o->to) within = o->to;
+            if (o->from > from && o->from < next) next = o->from;
+        }
+        if (within) {
+            from = within;
+        } else {
+            store(c, from, next);
+            from = next;
         }
     }
-    bool read = any_flags && !text.failed && !all->incomplete && !wiped->incomplete;
-    proc_close(&text);
-    os_unmap(buffer, TEXT_BYTES);
-    ranges_settle(all);
-    ranges_settle(wiped);
-    return read;
 }
 
-struct output {
-    const struct ranges *ours;
-    struct cut_range *to;
-    size_t room, count;
-};
-
-static void store(uintptr_t from, uintptr_t to, void *user)
+/* What the parent has in [from, to), the child does not have. */
+static void missing(struct comparison *c, uintptr_t from, uintptr_t to)
 {
-    struct output *o = user;
-    if (o->count < o->room) o->to[o->count] = (struct cut_range){from, to};
-    o->count++;
-}
-
-static void store_but_ours(uintptr_t from, uintptr_t to, void *user)
-{
-    ranges_each_gap(((struct output *)user)->ours, from, to, store, user);
-}
-
-/* Of one mapping of the parent, by ascending address. */
-static void compare(const struct map *m, const struct ranges *all, const struct ranges *wiped, struct output *o)
-{
-    uintptr_t from = m->from;
-    const struct cut_range *w = ranges_from(wiped, from);
-    for (; w && w < wiped->range + wiped->count && w->from < m->to; w++) {
-        uintptr_t begins = w->from > from ? w->from : from, ends = w->to < m->to ? w->to : m->to;
-        ranges_each_gap(all, from, begins, store_but_ours, o);
-        store_but_ours(begins, ends, o);
-        from = ends;
+    const struct maps *p = c->parents;
+    while (c->next < p->count && p->map[c->next].to <= from) c->next++;
+    for (size_t i = c->next; i < p->count && p->map[i].from < to; i++) {
+        const struct map *m = &p->map[i];
+        if (counts(m)) store_but_ours(c, m->from > from ? m->from : from, m->to < to ? m->to : to);
     }
-    if (from < m->to) ranges_each_gap(all, from, m->to, store_but_ours, o);
 }
 
 size_t roots_unfrozen(const struct maps *parents, const struct cut *cut, struct cut_range *to, size_t room)
 {
-    struct ranges ours = {0}, all = {0}, wiped = {0};
-    struct output o = {.ours = &ours, .to = to, .room = room};
-    for (size_t i = 0; i < cut->n_ours; i++) ranges_add(&ours, cut->ours[i].from, cut->ours[i].to);
-    ranges_settle(&ours);
-    bool known = read_own(&all, &wiped) && !ours.incomplete;
-    for (size_t i = 0; known && i < parents->count; i++) {
-        if (counts(&parents->map[i])) compare(&parents->map[i], &all, &wiped, &o);
+    struct comparison c = {.parents = parents, .cut = cut, .to = to, .room = room};
+    char buffer[TEXT_BYTES];
+    struct proc_text text;
+    bool any_flags = false;
+    uint64_t from = 0, until = 0;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/smaps", buffer, sizeof buffer) != 0) return SIZE_MAX;
+    for (const char *line; (line = proc_line(&text));) {
+        uint64_t first;
+        const char *after = proc_hex(line, &first), *flags = proc_after(line, "VmFlags:");
+        if (after > line && *after == '-') {
+            missing(&c, until, first);
+            from = first;
+            proc_hex(after + 1, &until);
+        } else if (flags) {
+            any_flags = true;
+            if (has_flag(proc_skip_spaces(flags), "wf")) missing(&c, from, until);
+        }
     }
-    ranges_free(&ours);
-    ranges_free(&all);
-    ranges_free(&wiped);
-    return known ? o.count : SIZE_MAX;
+    missing(&c, until, UINTPTR_MAX);
+    proc_close(&text);
+    return any_flags && !text.failed ? c.count : SIZE_MAX;
 }
 
 bool roots_unfrozen_known(const struct cut_range *known, size_t n_known, const struct cut_range *range, size_t n)
