@@ -51,7 +51,7 @@ static inline int stopper_collects(long unused)
 }
 
 /* One stop: 2 if it was complete, 1 if not.  NULL without the library. */
-static inline int (*stopper_find(void))(long)
+__attribute__((noinline, unused)) static int (*stopper_find(void))(long)
 {
     int (*stop)(long) = (int (*)(long))dlsym(RTLD_DEFAULT, "stop_for_test");
     stopper_collect = (int (*)(int))dlsym(RTLD_DEFAULT, "gleaner_collect");
