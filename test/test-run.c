@@ -179,20 +179,132 @@ START_TEST(test_static_program)
 }
 END_TEST
 
-/* What needs the collector is refused, not ignored. */
+/* What a later version does is refused, not ignored. */
 START_TEST(test_not_in_this_version)
 {
-    static const char *const options[] = {"-l",     "--leaks",  "--leaks=every=30s",
-                                          "--fail", "--fail=3", "--reclaim"};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        struct ran ran = run_words(options[i], "echo", "started", NULL, NULL);
-        ck_assert_int_eq(ran.status, 2);
-        expect_part(ran.err, "is not in this version");
-        ck_assert_str_eq(ran.out, "");
+    struct ran ran = run_words("--reclaim", "echo", "started", NULL, NULL);
+    ck_assert_int_eq(ran.status, 2);
+    ck_assert_str_eq(ran.err,
+                     "gleaner: --reclaim is not in this version (see gleaner run --help)\n");
+    ck_assert_str_eq(ran.out, "");
+    ran_free(&ran);
+}
+END_TEST
+
+/* What the options for leaks configure; what they imply comes first, so that others can say otherwise. */
+START_TEST(test_leak_options)
+{
+    static const struct {
+        const char *words[4], *conf;
+    } cases[] = {
+        {{"-o/tmp/y", "--leaks", "env"}, "sample:all,leaks:exit\n"},
+        {{"-o/tmp/y", "-l", "env"}, "sample:all,leaks:exit\n"},
+        {{"-o/tmp/y", "--leaks=exit", "-s64K", "env"}, "output:/tmp/y,leaks:exit,sample:65536\n"},
+        {{"-o/tmp/y", "-lexit", "-csample:1M", "env"},
+         "output:/tmp/y,sample:all,leaks:exit,sample:1M\n"},
+        {{"-o/tmp/y", "--leaks=every=30s", "env"}, "output:/tmp/y,leaks:every=30000ms\n"},
+        {{"-o/tmp/y", "--leaks=every=1.5m", "env"}, "output:/tmp/y,leaks:every=90000ms\n"},
+        {{"-o/tmp/y", "--leaks=off", "env"}, "output:/tmp/y,leaks:off\n"},
+        {{"--fail", "env"}, "=sample:all,leaks:exit,exit:profile,"},
+        {{"--fail=3", "-s0", "env"}, "=leaks:exit,sample:0,exit:profile,"},
+        {{"--leaks=every=1s", "--fail", "env"}, "=sample:all,leaks:every=1000ms,exit:profile,"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const *words = cases[i].words;
+        struct ran ran = run_words(words[0], words[1], words[2], words[3], NULL);
+        ck_assert_msg(ran.status == 0, "%s", ran.err);
+        expect_part(strstr(ran.out, "GLEANER_CONF="), cases[i].conf);
         ran_free(&ran);
     }
-    struct ran ran = run_words("--leaks=off", "true", NULL, NULL, NULL);
-    ck_assert_int_eq(ran.status, 0);
+    static const struct {
+        const char *words[3], *said;
+    } bad[] = {
+        {{"--leaks=often", "true"}, "--leaks takes exit, every=30s or off, not 'often'"},
+        {{"--leaks=every=0s", "true"}, "--leaks takes exit, every=30s or off"},
+        {{"--fail=0", "true"}, "--fail takes an exit status from 1 to 255, not '0'"},
+        {{"--fail=256", "true"}, "--fail takes an exit status from 1 to 255"},
+        {{"--fail", "--leaks=off", "true"}, "--fail needs --leaks, which is off"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ran ran = run_words(bad[i].words[0], bad[i].words[1], bad[i].words[2], NULL, NULL);
+        ck_assert_int_eq(ran.status, 2);
+        expect_part(ran.err, bad[i].said);
+        ran_free(&ran);
+    }
+}
+END_TEST
+
+/* A profile in which `lost` blocks are lost by canned_leak. */
+static void can_leaks(int lost)
+{
+    struct maker *maker = maker_new(8);
+    char comment[400];
+    snprintf(comment, sizeof comment,
+             "#gleaner:{\"version\":1,\"pid\":5,\"command\":\"canned\",\"totals\":{\"lost\":{"
+             "\"objects\":%d,"
+             "\"bytes\":%d}},\"collections\":{\"minor\":0,\"major\":1,\"incomplete\":0}}",
+             lost, lost * 32);
+    maker_comment(maker, comment);
+    uint64_t place = maker_place(maker, 0, 0x1000);
+    maker_line(maker, place, "canned_leak", "canned.c", 7);
+    if (lost)
+        maker_add(maker, &(struct maker_sample){.places = {place},
+                                                .values = {0, 0, 0, 0, lost, lost * 32},
+                                                .lost = "direct"});
+    maker_write(maker, in_folder("leaks.pb.gz"));
+    maker_free(maker);
+    setenv("FAKE_PROFILE", in_folder("leaks.pb.gz"), 1);
+}
+
+/* The program's own status, unless blocks were lost that nobody knows of. */
+START_TEST(test_fail)
+{
+    char known[4200], other[4200], in_conf[4200];
+    must_run("echo leak:canned >'%s'; echo leak:different >'%s'", in_folder("known"),
+             in_folder("other"));
+    snprintf(known, sizeof known, "--suppressions=%s", in_folder("known"));
+    snprintf(other, sizeof other, "--suppressions=%s", in_folder("other"));
+    snprintf(in_conf, sizeof in_conf, "-csuppressions:%s", in_folder("known"));
+    can_leaks(3);
+    const struct {
+        const char *first, *second;
+        int status;
+        const char *said;
+    } cases[] = {
+        {"--fail", "--leaks", 23, "SUMMARY: Gleaner: 96 byte(s) leaked in 3 allocation(s).\n"},
+        {"--fail=42", "--leaks", 42,
+         "==5==ERROR: Gleaner: detected memory leaks\n\n"
+         "Direct leak of 96 byte(s) in 3 object(s) allocated from:\n"
+         "    #0 0x1000 in canned_leak canned.c:7\n"},
+        {"--leaks", "-s0", 6, "SUMMARY: Gleaner: 96 byte(s) leaked in 3 allocation(s).\n"},
+        {"--fail", other, 23, "SUMMARY: Gleaner: 96 byte(s)"},
+        {"--fail", known, 6, "      3         96 canned\n"},
+        {"--fail", in_conf, 6, "No block is lost beyond what is suppressed.\n"},
+        {"--fail", "--suppressions=/nowhere", 23, "gleaner: /nowhere: cannot be read"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ran ran = run_program((const char *[]){command, "run", cases[i].first,
+                                                      cases[i].second, "sh", "-c", "exit 6", NULL});
+        ck_assert_msg(ran.status == cases[i].status, "%zu: %d %s", i, ran.status, ran.err);
+        expect_part(ran.err, cases[i].said);
+        ran_free(&ran);
+    }
+    struct ran ran = run_words("--fail", "sh", "-c", "kill -SEGV $$", NULL);
+    ck_assert_int_eq(ran.status, 1000 + SIGSEGV);
+    ran_free(&ran);
+    can_leaks(0);
+    ran = run_words("--fail", "sh", "-c", "exit 6", NULL);
+    ck_assert_int_eq(ran.status, 6);
+    expect_part(ran.err, "No block is lost.\n");
+    ran_free(&ran);
+    /* With -o the profile of this process is not to be found: it is another's. */
+    char output[4200];
+    snprintf(output, sizeof output, "-o%s", in_folder("judged.%p.gz"));
+    can_leaks(3);
+    ran = run_words("--fail", output, "sh", "-c", "exit 6");
+    ck_assert_int_eq(ran.status, 6);
+    ck_assert_str_eq(ran.err,
+                     "gleaner: no profile of sh was found: whether it leaks is not known\n");
     ran_free(&ran);
 }
 END_TEST
@@ -383,6 +495,8 @@ int main(void)
     tcase_add_test(tests, test_not_started);
     tcase_add_test(tests, test_static_program);
     tcase_add_test(tests, test_not_in_this_version);
+    tcase_add_test(tests, test_leak_options);
+    tcase_add_test(tests, test_fail);
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_signals_are_forwarded);
     tcase_add_test(tests, test_signal_state_is_inherited);
