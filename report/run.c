@@ -8,10 +8,10 @@
 #include "report/commands.h"
 #include "report/find_profile.h"
 #include "report/load.h"
-#include "report/options.h"
 #include "report/output.h"
 #include "report/profile_read.h"
 #include "report/program.h"
+#include "report/run_request.h"
 #include "report/supervise.h"
 #include "report/suppress.h"
 
@@ -56,101 +56,6 @@ static const char help[] =
     "  gleaner run --leaks --fail -- ./tests\n"
     "  gleaner run -s all -o 'prof.%p.pb.gz' -- make test\n"
     "  gleaner report prof.1234.pb.gz\n";
-
-struct request {
-    const char *output;
-    char *conf;  /* of our options, in order, each with a leading comma */
-    bool sample; /* -s was given */
-    bool leaks_exit, leaks_every, leaks_off;
-    int fail; /* the status where blocks were lost; -1: the program's own */
-    const char **suppressions;
-    size_t suppression_count, suppression_room;
-};
-
-static void add_conf(struct request *request, const char *key, const char *value)
-{
-    char *longer = need_text("%s,%s%s%s", request->conf ? request->conf : "", key, value ? ":" : "",
-                             value ? value : "");
-    free(request->conf);
-    request->conf = longer;
-}
-
-static void add_sample(struct request *request, const char *text)
-{
-    uint64_t bytes;
-    char number[24];
-    request->sample = true;
-    if (!strcmp(text, "all")) {
-        add_conf(request, "sample", "all");
-        return;
-    }
-    if (!parse_size(text, &bytes))
-        usage_error("run", "--sample takes bytes as 4096, 64K or 1M, or 'all', not '%s'", text);
-    snprintf(number, sizeof number, "%" PRIu64, bytes);
-    add_conf(request, "sample", number);
-}
-
-static bool conf_takes(const char *value)
-{
-    return *value && !strpbrk(value, ",\n");
-}
-
-static void set_leaks(struct request *request, const char *when)
-{
-    uint64_t every;
-    char text[40];
-    request->leaks_exit = request->leaks_every = request->leaks_off = false;
-    if (!when || !strcmp(when, "exit")) {
-        request->leaks_exit = true;
-        add_conf(request, "leaks", "exit");
-    } else if (!strcmp(when, "off")) {
-        request->leaks_off = true;
-        add_conf(request, "leaks", "off");
-    } else if (!strncmp(when, "every=", 6) && parse_duration(when + 6, &every) &&
-               every >= 1000000) {
-        request->leaks_every = true;
-        snprintf(text, sizeof text, "every=%" PRIu64 "ms", every / 1000000);
-        add_conf(request, "leaks", text);
-    } else {
-        usage_error("run", "--leaks takes exit, every=30s or off, not '%s'", when);
-    }
-}
-
-static void set_fail(struct request *request, const char *code)
-{
-    int64_t number = 23; /* LeakSanitizer's */
-    if (code && !parse_number(code, 1, 255, &number))
-        usage_error("run", "--fail takes an exit status from 1 to 255, not '%s'", code);
-    request->fail = (int)number;
-}
-
-static void add_suppressions(struct request *request, const char *file)
-{
-    request->suppressions = need_more(request->suppressions, request->suppression_count,
-                                      &request->suppression_room, sizeof *request->suppressions);
-    request->suppressions[request->suppression_count++] = file;
-}
-
-/* The library gets the file, too, for what it prints itself. */
-static void name_suppressions(struct request *request, const char *file)
-{
-    char real[PATH_MAX];
-    if (realpath(file, real) && conf_takes(real) && strlen(real) < 1024)
-        add_conf(request, "suppressions", real);
-    add_suppressions(request, file);
-}
-
-/* What the options imply comes before them, so that they, and -c, can still say otherwise. */
-static void add_implied(struct request *request)
-{
-    bool fails = request->fail >= 0;
-    if (fails && request->leaks_off) usage_error("run", "--fail needs --leaks, which is off");
-    char *rest = request->conf;
-    const char *leaks = fails && !request->leaks_exit && !request->leaks_every ? ",leaks:exit" : "";
-    const char *sample = (fails || request->leaks_exit) && !request->sample ? ",sample:all" : "";
-    request->conf = need_text("%s%s%s", sample, leaks, rest ? rest : "");
-    free(rest);
-}
 
 /* libgleaner.so beside us: installed (bin/ and lib/), or in the tree where it was built. */
 static char *find_library(void)
@@ -369,9 +274,9 @@ static int run_and_report(struct request *request, const char *path, char **argv
     char *file = need_text("%s/profile.pb.gz", folder);
     /* Last: nothing may send the profile elsewhere, and children that outlive the folder write
      * none. */
-    add_conf(request, "exit", "profile");
-    add_conf(request, "output", file);
-    add_conf(request, "follow", "no");
+    request_conf(request, "exit", "profile");
+    request_conf(request, "output", file);
+    request_conf(request, "follow", "no");
     set_conf(request);
     int wait_status = 0;
     pid_t pid = supervise(path, argv, mark_first, &wait_status);
@@ -415,25 +320,21 @@ int command_run(int argc, char **argv)
             request.output = optarg;
             break;
         case 's':
-            add_sample(&request, optarg);
+            request_sample(&request, optarg);
             break;
         case 'l':
-            set_leaks(&request, optarg);
+            request_leaks(&request, optarg);
             break;
         case FAIL:
-            set_fail(&request, optarg);
+            request_fail(&request, optarg);
             break;
         case SUPPRESSIONS:
-            name_suppressions(&request, optarg);
+            request_suppressions(&request, optarg);
             break;
         case RECLAIM:
             usage_error("run", "--reclaim is not in this version");
         case 'c':
-            if (!strchr(optarg, ':') || !conf_takes(optarg))
-                usage_error("run", "--conf takes KEY:VALUE, not '%s'", optarg);
-            if (!strncmp(optarg, "suppressions:", 13) && strcmp(optarg + 13, "none"))
-                add_suppressions(&request, optarg + 13);
-            add_conf(&request, optarg, NULL);
+            request_any(&request, optarg);
             break;
         case 'h':
             return show_help(help);
@@ -445,7 +346,7 @@ int command_run(int argc, char **argv)
     }
     if (optind >= argc) usage_error("run", "a program to run is needed");
     if (request.output && !*request.output) usage_error("run", "--output needs a file name");
-    add_implied(&request);
+    request_implied(&request);
     char *path = program_find(argv[optind]);
     if (!path) return not_started(argv[optind], errno);
     if (!set_preload()) {

@@ -78,7 +78,7 @@ static void print_collections(FILE *to, const struct profile *profile)
     fprintf(to, "\nCollections: %.0f major, %.0f minor", major, minor);
     if (incomplete > 0) fprintf(to, ", %.0f of them incomplete", incomplete);
     double pause = head_number(profile, "collections.pause_ms.max");
-    if (!isnan(pause)) fprintf(to, "; longest pause %.1f ms", pause);
+    if (pause > 0) fprintf(to, "; longest pause %.1f ms", pause);
     fprintf(to, "\n    false_lost: %.0f blocks, %.0f bytes",
             head_number(profile, "totals.false_lost.objects"),
             head_number(profile, "totals.false_lost.bytes"));
