@@ -5,7 +5,7 @@
    Under Gleaner by gleaner_collect, in a build with -fsanitize=leak by __lsan_do_recoverable_leak_check.  Prints one line a check: seconds
    of the whole check, and the longest time that the watching thread did not run.  Run it under both in turn.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#define _GNU_SOURCE
+
 #include "gleaner.h"
 
 #include <pthread.h>

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -243,11 +244,13 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
     return now.complete ? 0 : EAGAIN;
 }
 
-/* Registers of the calling thread that the program's values may be in: all that a call keeps are stored in this frame, which lies above all
-   that follows. */
+/* What only the kernel and the registers know of the calling thread (of others their signal frame tells): its alternate stack, and the values that a call
+   keeps.  All are stored in this frame, which lies above all that follows and is scanned with the stack. */
 static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
 {
+    volatile stack_t alternate;
     __builtin_unwind_init();
+    raw_syscall(SYS_sigaltstack, NULL, &alternate);
     int e = run(kind, trigger, urgent, snapshot);
     __asm__ volatile("" ::: "memory"); /* no tail call */
     return e;
