@@ -165,6 +165,40 @@ done_roots:
     atomic_store(&v->done, 1);
 }
 
+/* ---- verifying ---- */
+
+struct wrong {
+    const struct white *all;
+    uint64_t n;
+    uintptr_t first;
+};
+
+static void check_white(const struct white_block *b, void *user)
+{
+    struct wrong *wrong = user;
+    if (white_is(wrong->all, b)) return;
+    if (wrong->n++ == 0) wrong->first = b->start;
+}
+
+/* Whatever a full mark of the same cut reaches, the minor collection must have reached, too. */
+static void verify_minor(const struct cut *cut, struct roots *roots, struct present *present, const struct white *young,
+                         struct collection *of)
+{
+    struct white all;
+    struct marker *m;
+    if (!white_make(&all, WHITE_LIVE)) return;
+    all.blind = &roots->blind;
+    if ((m = mark_start(&all, cut->pointer_guard, present))) {
+        struct wrong wrong = {.all = &all};
+        mark_all_roots(m, roots, cut);
+        white_each(young, check_white, &wrong);
+        mark_end(m);
+        of->missed = wrong.n;
+        of->first_missed = wrong.first;
+    }
+    white_free(&all);
+}
+
 void collect_minor(const struct cut *cut, const struct collect_options *options, struct collection *of)
 {
     uint64_t began = collect_clock();
@@ -198,6 +232,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     step = collect_clock();
     mark_drain(m);
     of->mark += collect_clock() - step;
+    if (of->complete && options->verify) verify_minor(cut, &roots, &present, &white, of);
     if (of->complete) {
         struct mark_stats stats;
         struct white_young aged;

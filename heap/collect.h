@@ -26,6 +26,8 @@ struct collection {
     uint64_t young, young_bytes;       /* blocks found young */
     uint64_t promoted, promoted_bytes; /* of them, reached */
     uint64_t lost, lost_bytes;         /* newly lost */
+    uint64_t missed;                   /* with `verify`: young blocks that a full mark reached and this did not; not 0: a fault of ours */
+    uintptr_t first_missed;
 };
 
 /* Figures over all collections so far. */
@@ -49,6 +51,7 @@ struct collect_options {
     enum present_way at_best; /* PRESENT_SCAN; tests: a lower one */
     struct maps *maps;        /* frozen: as they were in the pause; else NULL */
     bool vet;                 /* look for exotic pointers */
+    bool verify;              /* hold what a minor collection reached against a full mark; see `missed` */
 };
 
 /* Everything of a major collection but the stop: finds what is lost and writes it to `to` (done = 1 last). Inside a stopped world, or in a

@@ -111,9 +111,11 @@ static void put_away(void *block, unsigned class)
     }
     struct bin *b = h->bin[class];
     if (unlikely(b->class == 0)) bin_open(b, class);
-    /* A tick may run code that frees into this bin. */
+    bool full = b->n >= b->cap;
     while (b->n >= b->cap) bin_overflow(h, b);
     b->slot[b->n++] = block;
+    /* Last, when the heap is whole again: a tick may collect, or run code that frees. */
+    if (full && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
 }
 
 void heap_free_full(void *block, struct bin *bin)

@@ -45,6 +45,9 @@ void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds);
 bool os_thread_exists(uint32_t thread);
 void os_yield(void);
 
+/* Ends the process by SIGABRT, whatever the program does with that signal; no libc. */
+_Noreturn void os_abort(void);
+
 /* Tests only: the next `n` mappings after `skip` more succeed are refused. */
 void os_fail_mappings(unsigned skip, unsigned n);
 

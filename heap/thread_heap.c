@@ -426,7 +426,6 @@ void bin_overflow(struct thread_heap *h, struct bin *b)
     if (b->cap < b->max_cap && !class_is_medium(b->class))
         b->cap = b->cap * 2 < b->max_cap ? b->cap * 2 : b->max_cap;
     else bin_flush(h, b, b->n - b->cap / 2);
-    if (unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
 }
 
 /* ---- taking apart, trimming, ticking ---- */

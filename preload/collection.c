@@ -11,6 +11,7 @@
 #include "preload/collection.h"
 #include "heap/heap.h"
 #include "heap/os.h"
+#include "heap/print.h"
 #include "heap/remember.h"
 #include "heap/stats.h"
 #include "heap/syscall.h"
@@ -35,7 +36,7 @@
 
 void (*collection_done)(const struct collection *);
 
-static bool possible, growth;
+static bool possible, growth, verify;
 static uint64_t every_ns, fixed_nursery;
 static _Atomic uint64_t next_major; /* os_now_coarse */
 static _Atomic int64_t nursery_end; /* heap_taken_bytes at which a minor is due */
@@ -80,6 +81,24 @@ static void unmap_verdict(void)
     verdict = NULL;
 }
 
+/* What verifying found, told when the world runs again: inside the pause there may be no descriptors. */
+static char wrong[256];
+
+static void say(const char *line)
+{
+    if (!wrong[0]) print_to(wrong, sizeof wrong, "%s", line);
+}
+
+static void judge(void)
+{
+    if (now.missed) print_to(wrong, sizeof wrong, "a minor collection missed %lu live blocks, the first at %p",
+                             (unsigned long)now.missed, (void *)now.first_missed);
+    if (likely(!wrong[0])) return;
+    print_fd(2, "gleaner: verify: %s\ngleaner: this is a fault of Gleaner's, or memory outside the program's blocks was written to\n",
+             wrong);
+    os_abort();
+}
+
 /* ---- inside the pause ---- */
 
 static struct cut cut;
@@ -109,6 +128,12 @@ static bool room_for_child(void)
     return room > 64 * MIB && room - 64 * MIB > live / 4;
 }
 
+/* The key `verify`: every structure of the heap, where no thread was stopped in the middle of a change. */
+static void verify_heap(void)
+{
+    if (verify && !take_cut_found_us_at_work()) heap_verify(say);
+}
+
 static void inside(const struct stop_result *result, void *unused)
 {
     now.stop = result->wait_ns;
@@ -117,10 +142,11 @@ static void inside(const struct stop_result *result, void *unused)
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
     }
-    const struct collect_options options = {.at_best = at_best, .vet = true};
+    const struct collect_options options = {.at_best = at_best, .vet = true, .verify = verify};
     if (now.kind == COLLECTION_MINOR) {
         now.why_not = take_cut(&cut, result, false);
         if (!now.why_not) collect_minor(&cut, &options, &now);
+        if (!now.why_not) verify_heap();
         return;
     }
     bool snapshot = !in_place_only && room_for_child();
@@ -129,6 +155,7 @@ static void inside(const struct stop_result *result, void *unused)
     uint64_t began = collect_clock();
     collect_age(&now);
     now.sweep = collect_clock() - began;
+    verify_heap();
     if (snapshot && snapshot_take(mark_in_child, NULL, CHILD_SECONDS) > 0) {
         now.snapshot = true;
         return;
@@ -225,6 +252,7 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
     uint64_t began = collect_clock();
     bool ran = stop_world(&job);
     now.pause = collect_clock() - began;
+    judge();
     *snapshot = now.snapshot;
     if (!ran) {
         number--;
@@ -360,6 +388,7 @@ void collection_start(const struct config *config)
 {
     take_cut_start();
     possible = config->collect != COLLECT_OFF;
+    verify = config->verify;
     in_place_only = !config->snapshot;
     at_best = (enum present_way)config->pages;
     bool running = config->leaks == LEAKS_EVERY || config->collect == COLLECT_REPORT || config->collect == COLLECT_RECLAIM;

@@ -62,6 +62,15 @@ static size_t own_data(struct cut_range *to, size_t room)
     return n;
 }
 
+bool own_text_holds(uintptr_t address)
+{
+    uintptr_t base = (uintptr_t)&__ehdr_start;
+    const ElfW(Phdr) *p = (const ElfW(Phdr) *)(base + __ehdr_start.e_phoff);
+    for (unsigned i = 0; i < __ehdr_start.e_phnum; i++)
+        if (p[i].p_type == PT_LOAD && (p[i].p_flags & PF_X) && address - base - p[i].p_vaddr < p[i].p_memsz) return true;
+    return false;
+}
+
 size_t own_memory(struct cut_range *to, size_t room)
 {
     size_t n = own_data(to, room);

@@ -16,6 +16,9 @@ void own_memory_remove(uintptr_t from);
 /* All ranges, the library's own data first.  `room` of them at most; how many there are. */
 size_t own_memory(struct cut_range *to, size_t room);
 
+/* Does an address lie in the library's code? */
+bool own_text_holds(uintptr_t address);
+
 #define OWN_RANGES 64
 
 #endif

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #define ROOTS_ROOM 1024         /* ranges that the program names */
 #define UNFROZEN_ROOM 64
@@ -110,6 +111,23 @@ static void keep_shared(const uintptr_t *from, const uintptr_t *to, enum root_ki
         uintptr_t plain = mark_plain(*from) - window_base, other = mark_demangled(*from, guard) - window_base;
         if (plain < WINDOW_TABLES_OFFSET || (guard && other < WINDOW_TABLES_OFFSET)) words_add(&words, *from);
     }
+}
+
+static uintptr_t pc_of(const void *context)
+{
+    const ucontext_t *c = context;
+#if defined(__x86_64__)
+    return (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uintptr_t)c->uc_mcontext.pc;
+#endif
+}
+
+bool take_cut_found_us_at_work(void)
+{
+    for (size_t i = 0; i < thread_count; i++)
+        if (threads[i].context && own_text_holds(pc_of(threads[i].context))) return true;
+    return false;
 }
 
 const char *take_cut(struct cut *cut, const struct stop_result *result, bool frozen_follows)
