@@ -1,8 +1,10 @@
 /* kernel_roots.c: epoll data and timers, as /proc shows them.
 
-   A descriptor is known as epoll's by the name that its link has (proc_pid_fd(5)); its registrations stand in fdinfo, a
-   line each: "tfd: 5 events: 1 data: 7f00... pos:0 ino:1 sdev:8" (fs/eventpoll.c, ep_show_fdinfo).  A timer's value
-   stands in its line "signal: 10/00007ffc..." (fs/proc/base.c, show_timer).
+   A descriptor's registrations stand in fdinfo, a line each: "tfd: 5 events: 1 data: 7f00... pos:0 ino:1 sdev:8"
+   (fs/eventpoll.c, ep_show_fdinfo).  Which descriptors are epoll's?  Each is asked, where they are the caller's own, to
+   change the registration of a file that it cannot have: an epoll descriptor does not find it (ENOENT), any other is
+   none (EINVAL).  Otherwise by the name that its link has (proc_pid_fd(5)).
+   A timer's value stands in its line "signal: 10/00007ffc..." (fs/proc/base.c, show_timer).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/kernel_roots.h"
 #include "heap/grow.h"
@@ -12,10 +14,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #define FIRST_WORDS 4096
 #define TEXT_BYTES (64 * KIB)
 #define LISTING_BYTES (64 * KIB)
+#define MOST_ASKED 65536 /* descriptors */
 
 void words_add(struct words *w, uintptr_t word)
 {
@@ -78,21 +83,61 @@ static long open_folder(uint32_t thread, const char *name)
     return raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
-static void add_epoll(struct words *to, uint32_t thread, char *text, char *listing)
+static void by_links(struct words *to, uint32_t thread, long infos, char *text, char *listing)
 {
-    long links = open_folder(thread, "fd"), infos = open_folder(thread, "fdinfo"), n = links < 0 ? links : infos;
-    if (n >= 0) {
-        while ((n = raw_syscall(SYS_getdents64, links, listing, LISTING_BYTES)) > 0) {
-            for (long at = 0; at < n;) {
-                const struct kernel_dirent *d = (const void *)(listing + at);
-                at += d->length;
-                if (d->name[0] != '.' && is_epoll(links, d->name)) add_registrations(to, infos, d->name, text);
-            }
+    long links = open_folder(thread, "fd"), n = links;
+    while (links >= 0 && (n = raw_syscall(SYS_getdents64, links, listing, LISTING_BYTES)) > 0) {
+        for (long at = 0; at < n;) {
+            const struct kernel_dirent *d = (const void *)(listing + at);
+            at += d->length;
+            if (d->name[0] != '.' && is_epoll(links, d->name)) add_registrations(to, infos, d->name, text);
         }
     }
     if (n < 0) to->incomplete = true;
     if (links >= 0) raw_syscall(SYS_close, links);
-    if (infos >= 0) raw_syscall(SYS_close, infos);
+}
+
+/* Room of the calling thread's descriptor table; 0 if unknown. */
+static uint64_t table_size(char *buffer)
+{
+    struct proc_text text;
+    uint64_t size = 0;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, TEXT_BYTES) != 0) return 0;
+    for (const char *line; (line = proc_line(&text));) {
+        const char *value = proc_after(line, "FDSize:");
+        if (value) proc_decimal(proc_skip_spaces(value), &size);
+    }
+    proc_close(&text);
+    return size;
+}
+
+/* False if it cannot be done, or a table with few descriptors is so large that links are better. */
+static bool by_asking(struct words *to, long infos, char *text)
+{
+    uint64_t size = table_size(text);
+    long stranger = size == 0 || size > MOST_ASKED ? -1 : raw_syscall(SYS_eventfd2, 0, EFD_CLOEXEC);
+    if (stranger < 0) return false;
+    struct epoll_event event = {0};
+    for (uint64_t fd = 0; fd < size; fd++) {
+        char name[24];
+        if (raw_syscall(SYS_epoll_ctl, fd, EPOLL_CTL_MOD, stranger, &event) != -ENOENT) continue;
+        print_to(name, sizeof name, "%lu", (unsigned long)fd);
+        add_registrations(to, infos, name, text);
+    }
+    raw_syscall(SYS_close, stranger);
+    return true;
+}
+
+static void add_epoll(struct words *to, uint32_t thread, char *text, char *listing)
+{
+    long infos = open_folder(thread, "fdinfo");
+    if (infos < 0) {
+        to->incomplete = true;
+        return;
+    }
+    bool own = (uint32_t)raw_syscall(SYS_gettid, 0) == thread;
+    if (!own || !by_asking(to, infos, text)) by_links(to, thread, infos, text, listing);
+    raw_syscall(SYS_close, infos);
 }
 
 static void add_timers(struct words *to, char *buffer)

@@ -54,9 +54,11 @@ static uint32_t page_bytes(void)
 #endif
 }
 
-static long scan(struct present *p, struct scan_argument *a, uintptr_t from, uintptr_t to, bool copied_only)
+static long scan(struct present *p, struct scan_argument *a, uintptr_t from, uintptr_t to,
+                 enum present_what what)
 {
-    uint64_t never = (copied_only ? IS_FILE | IS_ZERO : 0) | (p->knows_guards ? IS_GUARD : 0);
+    /* To tell a file's page, the kernel looks at its struct page, which is seldom in a cache. */
+    uint64_t never = IS_ZERO | (what == PRESENT_COPIED ? IS_FILE : 0) | (p->knows_guards ? IS_GUARD : 0);
     a->size = sizeof *a;
     a->start = from;
     a->end = to;
@@ -74,7 +76,7 @@ static bool scan_works(struct present *p)
     uintptr_t here = (uintptr_t)p & ~(uintptr_t)(p->page - 1);
     for (int guards = 1; guards >= 0; guards--) {
         p->knows_guards = guards;
-        long n = scan(p, &a, here, here + p->page, true);
+        long n = scan(p, &a, here, here + p->page, PRESENT_COPIED);
         if (n != -EINVAL) return n == 1 && region.from == here;
     }
     return false;
@@ -163,12 +165,12 @@ static void run_add(struct run *r, uintptr_t from, uintptr_t to, bool swapped)
     r->to = to;
 }
 
-static bool by_scan(struct run *r, uintptr_t from, uintptr_t to, bool copied_only)
+static bool by_scan(struct run *r, uintptr_t from, uintptr_t to, enum present_what what)
 {
     struct scan_region region[REGIONS];
     while (from < to) {
         struct scan_argument a = {.vec = (uintptr_t)region, .vec_len = REGIONS};
-        long n = scan(r->present, &a, from, to, copied_only);
+        long n = scan(r->present, &a, from, to, what);
         if (n == -EINTR) continue;
         if (n < 0 || a.walk_end <= from) return false;
         for (long i = 0; i < n; i++) {
@@ -190,11 +192,11 @@ static bool any_resident(struct present *p, uintptr_t from, size_t pages)
     return false;
 }
 
-static bool by_pagemap(struct run *r, uintptr_t from, uintptr_t to, bool copied_only)
+static bool by_pagemap(struct run *r, uintptr_t from, uintptr_t to, enum present_what what)
 {
     struct present *p = r->present;
     uint64_t entry[ENTRIES];
-    bool look_first = copied_only && p->no_swap && to - from >= LOOK_FIRST;
+    bool look_first = what == PRESENT_ANONYMOUS && p->no_swap && to - from >= LOOK_FIRST;
     for (size_t page = p->page; from < to;) {
         size_t pages = (to - from) / page;
         if (pages > ENTRIES) pages = ENTRIES;
@@ -208,7 +210,7 @@ static bool by_pagemap(struct run *r, uintptr_t from, uintptr_t to, bool copied_
         for (long i = 0; i < n / 8; i++, from += page) {
             uint64_t e = entry[i];
             if (!(e & (ENTRY_PRESENT | ENTRY_SWAPPED)) || (e & ENTRY_GUARD)) continue;
-            if (copied_only && (e & ENTRY_FILE)) continue;
+            if (what == PRESENT_COPIED && (e & ENTRY_FILE)) continue;
             run_add(r, from, from + page, !(e & ENTRY_PRESENT));
         }
     }
@@ -231,15 +233,15 @@ static bool by_mincore(struct run *r, uintptr_t from, uintptr_t to)
     return r->present->no_swap;
 }
 
-bool present_each(struct present *p, uintptr_t from, uintptr_t to, bool copied_only,
+bool present_each(struct present *p, uintptr_t from, uintptr_t to, enum present_what what,
                   void (*each)(uintptr_t from, uintptr_t to, void *user), void *user)
 {
     struct run r = {.present = p, .each = each, .user = user};
     bool complete = false;
     from &= ~(uintptr_t)(p->page - 1);
     to = round_up(to, p->page);
-    if (p->way == PRESENT_SCAN) complete = by_scan(&r, from, to, copied_only);
-    if (p->way == PRESENT_PAGEMAP) complete = by_pagemap(&r, from, to, copied_only);
+    if (p->way == PRESENT_SCAN) complete = by_scan(&r, from, to, what);
+    if (p->way == PRESENT_PAGEMAP) complete = by_pagemap(&r, from, to, what);
     if (p->way == PRESENT_MINCORE) complete = by_mincore(&r, from, to);
     run_end(&r);
     return complete;

@@ -25,12 +25,17 @@ struct present {
 void present_start(struct present *, enum present_way at_best);
 void present_end(struct present *);
 
-/* Calls `each` for every run of present (or swapped) pages in the range, by ascending address; where `copied_only`,
-   of a private file mapping, only for pages that are the process's own copies (mincore cannot tell and names all that
-   are in memory), and not for pages that are known to have been read only and never written, which hold zeroes.
-   PRESENT_MINCORE wants a range without holes; PRESENT_PAGEMAP takes its time for them, too.  False if the range could not be looked at in
-   full. */
-bool present_each(struct present *, uintptr_t from, uintptr_t to, bool copied_only,
+enum present_what {
+    PRESENT_ALL,
+    PRESENT_COPIED,   /* of private mappings of files: only pages that are the process's own copies; mincore cannot tell
+                         and names all that are in memory.  Dear: 10 times the time of the others. */
+    PRESENT_ANONYMOUS /* the range is known to be private memory without files: quicker where it is large and empty */
+};
+
+/* Calls `each` for every run of present (or swapped) pages in the range, by ascending address; pages that are known to
+   have been read only and never written, which hold zeroes, may be left out.  PRESENT_MINCORE wants a range without
+   holes; PRESENT_PAGEMAP takes its time for them, too.  False if the range could not be looked at in full. */
+bool present_each(struct present *, uintptr_t from, uintptr_t to, enum present_what,
                   void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);
 
 #endif

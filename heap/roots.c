@@ -2,9 +2,9 @@
 
    1. Data.  A mapping's use (enum use) follows from what it is.  `leave_out` holds all that is no root wherever it lies:
       memory of ours, and the parts of stacks that are not in use.  The window is left out by its bounds.
-   2. Private memory is asked for in stretches of neighbouring mappings, holes between them included: with 65,000 mappings a system
-      call each would take longer than all the rest.  What is found is cut to the mappings again, since a hole may
-      by now hold memory of the collector.
+   2. Private memory is asked for in stretches of neighbouring mappings, holes between them included: with 65,000
+      mappings a system call each would take longer than all the rest.  What is found is cut to the mappings again,
+      since a hole may by now hold memory of the collector.
    3. Shared memory changes under a snapshot, so it is scanned in the pause, up to a bound; then unnamed memory comes
       before files.  A fork does not copy its page tables, so the child asks mincore for it, which also knows
       pages that were taken out of the page tables (by khugepaged, MADV_DONTNEED, or another mapping's end).  Not so
@@ -30,7 +30,8 @@ enum use {
     USE_UNKNOWN, /* not looked at yet */
     USE_NONE,
     USE_HEAP,    /* ours, in the window */
-    USE_PRIVATE,
+    USE_PRIVATE, /* without a file */
+    USE_COPIED,  /* private, of a file */
     USE_SHARED,
     USE_FILE,    /* shared, of a regular file */
     USE_RING
@@ -82,6 +83,7 @@ static enum use use_of(const struct map *m)
     if (!m->shared) {
         /* Of a private mapping of a memfd the pages that were not copied are memory of this process, too. */
         if (m->kind == MAP_KIND_ANONYMOUS && m->cut_short) return USE_SHARED;
+        if (m->kind == MAP_KIND_FILE) return USE_COPIED;
         return m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m) ? USE_HEAP : USE_PRIVATE;
     }
     if (!m->writable && !was_writable(m)) return USE_NONE;
@@ -163,11 +165,11 @@ static void found(uintptr_t from, uintptr_t to, void *user)
     }
 }
 
-static void look(struct finder *f, uintptr_t from, uintptr_t to, bool copied_only)
+static void look(struct finder *f, uintptr_t from, uintptr_t to, enum present_what what)
 {
     f->at = maps_from(&f->to->maps, from);
     f->bounds = (struct cut_range){from, to};
-    if (!present_each(&f->present, from, to, copied_only, found, f)) f->to->complete = false;
+    if (!present_each(&f->present, from, to, what, found, f)) f->to->complete = false;
 }
 
 static void pass(struct finder *f, enum use use, enum root_kind kind)
@@ -177,28 +179,40 @@ static void pass(struct finder *f, enum use use, enum root_kind kind)
     f->in_window = false;
 }
 
-/* Between mappings that are asked for together: one way passes over holes, one reads 8 bytes for each page, one stops. */
-static uintptr_t widest_hole(enum present_way way)
+/* May mapping `next` be asked for together with `last`?  One way passes over holes, one reads 8 bytes for each page,
+   one stops at them; what is mapped between the two takes its time, but less than a system call if it is little.  Not
+   so where copies must be told (present.h). */
+static bool are_neighbours(const struct finder *f, const struct map *last, const struct map *next, size_t between)
 {
-    if (way == PRESENT_SCAN) return UINTPTR_MAX;
-    return way == PRESENT_PAGEMAP ? MIB : 0;
+    if (next->use != f->use || lies_in_window(next)) return false;
+    if (between > (f->use == USE_PRIVATE ? MIB : 0)) return false;
+    if (f->present.way == PRESENT_SCAN) return true;
+    return next->from - last->to <= (f->present.way == PRESENT_PAGEMAP ? MIB : 0);
 }
 
-static void find_private(struct finder *f)
+static void find_private(struct finder *f, enum use use, enum present_what what)
 {
     const struct maps *maps = &f->to->maps;
-    uintptr_t hole = widest_hole(f->present.way);
-    pass(f, USE_PRIVATE, ROOT_PRIVATE);
+    pass(f, use, ROOT_PRIVATE);
     for (size_t i = 0, next; i < maps->count; i = next) {
         const struct map *first = &maps->map[i], *last = first;
         next = i + 1;
-        if (first->use != USE_PRIVATE) continue;
+        if (first->use != use) continue;
         f->in_window = lies_in_window(first);
-        while (!f->in_window && next < maps->count && maps->map[next].use == USE_PRIVATE &&
-               maps->map[next].from - last->to <= hole && !lies_in_window(&maps->map[next])) {
-            last = &maps->map[next++];
+        size_t between = 0;
+        for (size_t k = next; k < maps->count && between <= MIB && !f->in_window; k++) {
+            const struct map *m = &maps->map[k];
+            if (m->use != use) {
+                between += m->to - m->from;
+            } else if (are_neighbours(f, last, m, between)) {
+                last = m;
+                next = k + 1;
+                between = 0;
+            } else {
+                break;
+            }
         }
-        look(f, first->from, last->to, true);
+        look(f, first->from, last->to, what);
     }
 }
 
@@ -211,7 +225,7 @@ static void find_each(struct finder *f, enum use use, uint64_t most_bytes)
         const struct map *m = &maps->map[i];
         if (m->use != use || m->to - m->from > most_bytes) continue;
         f->in_window = lies_in_window(m);
-        look(f, m->from, m->to, false);
+        look(f, m->from, m->to, PRESENT_ALL);
     }
 }
 
@@ -256,7 +270,7 @@ static void find_rest_of_shared(struct finder *f)
 
 /* Calls look for every mapping in a range, cut to it, that `wanted` picks. */
 static void look_within(struct finder *f, struct cut_range r, bool (*wanted)(const struct finder *, const struct map *),
-                        enum root_kind kind, bool copied_only)
+                        enum root_kind kind)
 {
     const struct maps *maps = &f->to->maps;
     for (size_t i = maps_from(maps, r.from); i < maps->count && maps->map[i].from < r.to; i++) {
@@ -264,20 +278,21 @@ static void look_within(struct finder *f, struct cut_range r, bool (*wanted)(con
         if (!wanted(f, m)) continue;
         pass(f, m->use, kind);
         f->in_window = lies_in_window(m);
-        look(f, m->from > r.from ? m->from : r.from, m->to < r.to ? m->to : r.to, copied_only);
+        enum present_what what = kind == ROOT_PRIVATE && m->use == USE_COPIED ? PRESENT_COPIED : PRESENT_ALL;
+        look(f, m->from > r.from ? m->from : r.from, m->to < r.to ? m->to : r.to, what);
     }
 }
 
 static bool is_private(const struct finder *f, const struct map *m)
 {
-    return m->use == USE_PRIVATE || m->use == USE_HEAP;
+    return m->use == USE_PRIVATE || m->use == USE_COPIED || m->use == USE_HEAP;
 }
 
 /* Private memory that the child will not have. */
 static void find_unfrozen(struct finder *f)
 {
     for (size_t i = 0; i < f->unfrozen.count; i++) {
-        look_within(f, f->unfrozen.range[i], is_private, ROOT_PRIVATE, true);
+        look_within(f, f->unfrozen.range[i], is_private, ROOT_PRIVATE);
     }
 }
 
@@ -295,7 +310,7 @@ static bool is_for_name(const struct finder *f, const struct map *m)
 static void find_named(struct finder *f)
 {
     for (size_t i = 0; i < f->cut->n_root; i++) {
-        look_within(f, f->cut->root[i], is_for_name, ROOT_NAMED, false);
+        look_within(f, f->cut->root[i], is_for_name, ROOT_NAMED);
     }
 }
 
@@ -386,7 +401,8 @@ void roots_find(struct roots *to, const struct cut *cut, const struct roots_opti
     if (options->part != ROOTS_SHARED) {
         uintptr_t words = (uintptr_t)cut->word;
         add_root(to, words, words + cut->words * sizeof *cut->word, ROOT_KERNEL, false);
-        find_private(&f);
+        find_private(&f, USE_PRIVATE, PRESENT_ANONYMOUS);
+        find_private(&f, USE_COPIED, PRESENT_COPIED);
     }
     if (options->part == ROOTS_FROZEN) {
         find_rest_of_shared(&f);

@@ -44,14 +44,14 @@ static void see(uintptr_t from, uintptr_t to, void *user)
     }
 }
 
-static struct seen look(enum present_way way, void *at, size_t bytes, bool copied_only)
+static struct seen look(enum present_way way, void *at, size_t bytes, enum present_what what)
 {
     struct present p;
     present_start(&p, way);
     ck_assert_msg(p.way >= way, "way %d", p.way);
     struct seen s = {.base = (uintptr_t)at, .present = &p};
     if (p.way == way) {
-        bool complete = present_each(&p, (uintptr_t)at, (uintptr_t)at + bytes, copied_only, see, &s);
+        bool complete = present_each(&p, (uintptr_t)at, (uintptr_t)at + bytes, what, see, &s);
         ck_assert(complete || (way == PRESENT_MINCORE && !p.no_swap));
     } else {
         s.runs = SIZE_MAX; /* not to be had on this kernel */
@@ -84,7 +84,7 @@ START_TEST(test_pattern)
             expected += touch;
             runs += touch && !before;
         }
-        struct seen s = look((enum present_way)_i, at, PAGES * PAGE, false);
+        struct seen s = look((enum present_way)_i, at, PAGES * PAGE, PRESENT_ALL);
         if (s.runs != SIZE_MAX) {
             ck_assert_uint_eq(s.pages, expected);
             ck_assert_uint_eq(s.runs, runs);
@@ -100,11 +100,11 @@ END_TEST
 START_TEST(test_nothing)
 {
     char *at = map(64 * PAGE, MAP_PRIVATE);
-    ck_assert_uint_eq(look((enum present_way)_i, at, 64 * PAGE, false).pages, 0);
-    ck_assert_uint_eq(look((enum present_way)_i, at, 0, false).pages, 0);
+    ck_assert_uint_eq(look((enum present_way)_i, at, 64 * PAGE, PRESENT_ALL).pages, 0);
+    ck_assert_uint_eq(look((enum present_way)_i, at, 0, PRESENT_ALL).pages, 0);
     at[0] = 1;
     madvise(at, PAGE, MADV_DONTNEED);
-    ck_assert_uint_eq(look((enum present_way)_i, at, 64 * PAGE, false).pages, 0);
+    ck_assert_uint_eq(look((enum present_way)_i, at, 64 * PAGE, PRESENT_ALL).pages, 0);
     munmap(at, 64 * PAGE);
 }
 END_TEST
@@ -116,7 +116,7 @@ START_TEST(test_unreadable)
     memset(at + 2 * PAGE, 1, 2 * PAGE);
     mprotect(at, 8 * PAGE, PROT_NONE);
     for (int twice = 0; twice < 2; twice++) {
-        struct seen s = look((enum present_way)_i, at, 8 * PAGE, true);
+        struct seen s = look((enum present_way)_i, at, 8 * PAGE, PRESENT_ANONYMOUS);
         if (s.runs != SIZE_MAX) ck_assert_mem_eq(s.page, "\0\0xx\0\0\0", 8);
     }
     munmap(at, 8 * PAGE);
@@ -129,7 +129,7 @@ START_TEST(test_zero_page)
     volatile char *at = map(4 * PAGE, MAP_PRIVATE);
     ck_assert_int_eq(at[PAGE], 0);
     at[2 * PAGE] = 1;
-    struct seen s = look(PRESENT_SCAN, (void *)at, 4 * PAGE, true);
+    struct seen s = look(PRESENT_SCAN, (void *)at, 4 * PAGE, PRESENT_ANONYMOUS);
     if (s.runs != SIZE_MAX) ck_assert_mem_eq(s.page, "\0\0x", 4);
     munmap((void *)at, 4 * PAGE);
 }
@@ -148,10 +148,10 @@ START_TEST(test_copied)
     at[PAGE] = 'c';
     at[5 * PAGE] = 'c';
     mprotect((void *)(at + 5 * PAGE), PAGE, PROT_READ);
-    struct seen s = look((enum present_way)_i, (void *)at, 8 * PAGE, true);
+    struct seen s = look((enum present_way)_i, (void *)at, 8 * PAGE, PRESENT_COPIED);
     if (_i != PRESENT_MINCORE && s.runs != SIZE_MAX) ck_assert_mem_eq(s.page, "\0x\0\0\0x\0", 8);
     if (_i == PRESENT_MINCORE) ck_assert(s.page[1] == 'x' && s.page[5] == 'x');
-    s = look((enum present_way)_i, (void *)at, 8 * PAGE, false);
+    s = look((enum present_way)_i, (void *)at, 8 * PAGE, PRESENT_ALL);
     if (s.runs != SIZE_MAX) ck_assert_mem_eq(s.page, "xxxxxxxx", 9);
     munmap((void *)at, 8 * PAGE);
     close(fd);
@@ -167,7 +167,7 @@ START_TEST(test_holes)
     munmap(at + 7 * PAGE, 20 * PAGE);
     void *shared = mmap(at + 10 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     memset(shared, 1, PAGE);
-    struct seen s = look((enum present_way)_i, at, 64 * PAGE, true);
+    struct seen s = look((enum present_way)_i, at, 64 * PAGE, PRESENT_COPIED);
     if (s.runs != SIZE_MAX) {
         ck_assert_uint_eq(s.pages, 64 - 21);
         ck_assert_uint_eq(s.runs, 3);
@@ -182,7 +182,7 @@ START_TEST(test_swapped)
     char *at = map(8 * PAGE, MAP_PRIVATE);
     memset(at + 2 * PAGE, 1, 3 * PAGE);
     madvise(at, 8 * PAGE, MADV_PAGEOUT);
-    struct seen s = look((enum present_way)_i, at, 8 * PAGE, true);
+    struct seen s = look((enum present_way)_i, at, 8 * PAGE, PRESENT_ANONYMOUS);
     if (s.runs != SIZE_MAX) ck_assert_uint_eq(s.pages, 3);
     ck_assert(s.runs == SIZE_MAX || (s.page[2] && s.page[3] && s.page[4]));
     munmap(at, 8 * PAGE);
@@ -194,7 +194,7 @@ START_TEST(test_guard_regions)
     char *at = map(8 * PAGE, MAP_PRIVATE);
     memset(at, 1, 8 * PAGE);
     if (madvise(at + 3 * PAGE, 2 * PAGE, MADV_GUARD_INSTALL) != 0) return; /* before Linux 6.13 */
-    struct seen s = look((enum present_way)_i, at, 8 * PAGE, true);
+    struct seen s = look((enum present_way)_i, at, 8 * PAGE, PRESENT_ANONYMOUS);
     if (s.runs != SIZE_MAX) ck_assert_mem_eq(s.page + 5, "xxx", 4);
     ck_assert_int_ne(s.page[3], 'x'); /* where the kernel cannot tell, "swapped": by file, then */
     ck_assert_int_ne(s.page[4], 'x');
@@ -208,7 +208,7 @@ START_TEST(test_huge_page)
     char *area = map(2 * huge, MAP_PRIVATE), *at = (char *)round_up((uintptr_t)area, huge);
     madvise(at, huge, MADV_HUGEPAGE);
     at[huge / 2] = 1;
-    struct seen tables = look(PRESENT_MINCORE, at, huge, false), s = look((enum present_way)_i, at, huge, true);
+    struct seen tables = look(PRESENT_MINCORE, at, huge, PRESENT_ALL), s = look((enum present_way)_i, at, huge, PRESENT_ANONYMOUS);
     if (s.runs != SIZE_MAX) ck_assert_uint_eq(s.pages, tables.pages); /* 512, or 1 where there are no huge pages */
     ck_assert_uint_ge(tables.pages, 1);
     munmap(area, 2 * huge);
@@ -224,7 +224,7 @@ START_TEST(test_sparse)
     madvise(at, bytes, MADV_NOHUGEPAGE);
     for (size_t i = 0; i < 16; i++) at[bytes / 16 * i + i * PAGE] = 1;
     at[bytes - 1] = 1;
-    struct seen s = look((enum present_way)_i, at, bytes, true);
+    struct seen s = look((enum present_way)_i, at, bytes, PRESENT_ANONYMOUS);
     if (s.runs != SIZE_MAX) ck_assert_uint_eq(s.pages, 17);
     munmap(at, bytes);
 }
@@ -237,13 +237,13 @@ START_TEST(test_refusals)
     struct seen s = {0};
     present_start(&p, PRESENT_NONE);
     ck_assert_int_eq(p.way, PRESENT_NONE);
-    ck_assert(!present_each(&p, 4096, 8192, false, see, &s));
+    ck_assert(!present_each(&p, 4096, 8192, PRESENT_ALL, see, &s));
     present_end(&p);
     present_start(&p, PRESENT_MINCORE);
     char *at = map(4 * PAGE, MAP_PRIVATE);
     munmap(at + PAGE, PAGE);
     s.present = &p;
-    ck_assert(!present_each(&p, (uintptr_t)at, (uintptr_t)at + 4 * PAGE, false, see, &s));
+    ck_assert(!present_each(&p, (uintptr_t)at, (uintptr_t)at + 4 * PAGE, PRESENT_ALL, see, &s));
     present_end(&p);
     munmap(at, 4 * PAGE);
 }
@@ -255,7 +255,7 @@ START_TEST(test_descriptors)
     int before = open("/dev/null", O_RDONLY);
     close(before);
     char *at = map(PAGE, MAP_PRIVATE);
-    look((enum present_way)_i, at, PAGE, false);
+    look((enum present_way)_i, at, PAGE, PRESENT_ALL);
     int after = open("/dev/null", O_RDONLY);
     close(after);
     ck_assert_int_eq(before, after);
@@ -271,7 +271,7 @@ START_TEST(test_child)
     pid_t child = fork();
     if (child == 0) {
         at[5 * PAGE] = 1;
-        struct seen s = look((enum present_way)_i, at, 8 * PAGE, true);
+        struct seen s = look((enum present_way)_i, at, 8 * PAGE, PRESENT_ANONYMOUS);
         _exit(s.runs == SIZE_MAX || (s.pages == 2 && s.page[5] == 'x') ? 0 : 1);
     }
     int status;

