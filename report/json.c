@@ -120,7 +120,11 @@ static json_t *site_of(const struct profile *profile, const struct site *site)
     json_object_set_new(to, "live", figure_of(profile, site, MEASURE_LIVE));
     json_object_set_new(to, "peak", figure_of(profile, site, MEASURE_PEAK));
     json_object_set_new(to, "lost", lost_of(profile, site));
-    json_object_set_new(to, "possible", figure_of(profile, site, MEASURE_POSSIBLE));
+    json_t *possible = figure_of(profile, site, MEASURE_POSSIBLE), *forms = json_array();
+    for (int form = 0; form < FORMS; form++)
+        if (site->forms >> form & 1) json_array_append_new(forms, json_string(form_names[form]));
+    json_object_set_new(possible, "why", forms);
+    json_object_set_new(to, "possible", possible);
     json_object_set_new(to, "reclaimed", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
     json_object_set_new(to, "false_lost", figure_of(profile, site, MEASURE_FALSE));
     /* Of a later version. */

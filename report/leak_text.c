@@ -104,6 +104,22 @@ static void remark_since(struct remarks *r, const struct profile *profile,
     if (strcmp(first, last)) fprintf(to, "; latest of them %s", last);
 }
 
+static void print_forms(FILE *to, unsigned forms)
+{
+    static const char *const words[FORMS] = {
+        [FORM_NARROW] = "by 32 bits of an address",
+        [FORM_BEFORE] = "by an address up to 256 bytes before them",
+        [FORM_PAST_END] = "by the address of their end",
+        [FORM_MISALIGNED] = "by a pointer that is not aligned"};
+    const char *before = "    reached ";
+    for (int form = 0; form < FORMS; form++) {
+        if (!(forms >> form & 1)) continue;
+        fprintf(to, "%s%s", before, words[form]);
+        before = ", or ";
+    }
+    fputs(" only\n", to);
+}
+
 static void print_remarks(FILE *to, const struct profile *profile, const struct leak *leak)
 {
     struct remarks r = {.to = to};
@@ -119,6 +135,7 @@ static void print_remarks(FILE *to, const struct profile *profile, const struct 
     if (leak->kind == MEASURE_DIRECT && hangs->objects.value > 0)
         fprintf(remark(&r), "%.0f byte(s) in %.0f object(s) hang on them\n", hangs->bytes.value,
                 hangs->objects.value);
+    if (leak->kind == MEASURE_POSSIBLE && site->forms) print_forms(to, site->forms);
     if (isnan(figure->bytes.lo))
         fputs("    an estimate\n", to);
     else if (is_estimated(figure->bytes))

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const form_names[FORMS] = {"narrow", "before", "past_end", "misaligned"};
+
 static enum measure kind_of(const char *text)
 {
     static const struct {
@@ -47,6 +49,8 @@ struct lost_row *lost_row(struct profile *to, const struct labels *labels, const
     if (!ours) return row;
     row->since = (struct since){labels->last_reached, labels->first_missed, labels->last_missed,
                                 labels->misses};
+    for (int form = 0; labels->why && form < FORMS; form++)
+        if (!strcmp(labels->why, form_names[form])) row->forms = 1u << form;
     row->asked = labels->asked;
     row->hangs_objects = labels->hangs_objects;
     row->hangs_bytes = labels->hangs_bytes;
@@ -81,6 +85,7 @@ static void add_row(struct site *site, const struct lost_row *row)
     int which = row->kind - MEASURE_DIRECT;
     since_add(&site->since[which], &row->since);
     site->asked[which] += row->asked > 0 ? (double)row->asked : NAN;
+    site->forms |= row->forms;
     if (row->kind == MEASURE_POSSIBLE) return;
     figure_add(&site->figures[MEASURE_LOST], row->figure);
     figure_add(&site->figures[MEASURE_HANGING], (struct figure){exactly((double)row->hangs_objects),
@@ -97,6 +102,7 @@ void model_sum_lost(struct profile *profile)
             site->figures[measure] = (struct figure){exactly(0), exactly(0)};
         memset(site->since, 0, sizeof site->since);
         memset(site->asked, 0, sizeof site->asked);
+        site->forms = 0;
     }
     for (size_t i = 0; i < profile->part_count; i++) {
         const struct part *part = &profile->parts[i];

@@ -8,7 +8,7 @@
 /* What the labels of a sample say; absent ones are -1 or NULL, those of lost blocks 0. */
 struct labels {
     int64_t bytes, alloc_points, live_points;
-    const char *source, *stack_note, *lost;
+    const char *source, *stack_note, *lost, *why;
     int64_t lost_objects, lost_bytes, objects_low, objects_high, bytes_low, bytes_high;
     int64_t asked, hangs_objects, hangs_bytes, last_reached, first_missed, last_missed, misses,
         site, head;

@@ -86,10 +86,15 @@ struct site {
     const char *stack_note;
     struct figure figures[MEASURES];
     struct since since[3];       /* of what is directly, indirectly and possibly lost */
+    unsigned forms;              /* as in lost_row, of all that is possibly lost here */
     double asked[3];             /* bytes asked for by the same blocks; NAN: not known */
     const struct figure *before; /* in a difference: the figures of the older profile, else NULL */
     const struct figure *after;  /* and of the newer one */
 };
+
+/* Forms of pointers that a collection does not follow. */
+enum { FORM_NARROW, FORM_BEFORE, FORM_PAST_END, FORM_MISALIGNED, FORMS };
+extern const char *const form_names[FORMS]; /* as in the file */
 
 /* What a sample says of lost blocks. */
 struct lost_row {
@@ -97,6 +102,7 @@ struct lost_row {
     struct figure figure;
     struct since since;
     int64_t asked, hangs_objects, hangs_bytes; /* 0: not known, or none */
+    unsigned forms; /* of possibly lost blocks, in which something points to them: bits 1 << FORM_… */
     uint64_t number, head; /* an indirect row hangs on the direct one with the number `head`; 0: none */
     bool suppressed;
 };

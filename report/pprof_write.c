@@ -152,7 +152,7 @@ static void add_label(struct writer *writer, Pprof__Sample *sample, const char *
 }
 
 /* At most: those of a site, and of a lost row. */
-enum { LABELS = 5 + 16 };
+enum { LABELS = 5 + 17 };
 
 static Pprof__Sample *new_sample(struct writer *writer, struct place *const *stack, size_t depth)
 {
@@ -198,6 +198,8 @@ static void add_lost_labels(struct writer *writer, Pprof__Sample *to, const stru
         add_label(writer, to, "bytes_low", llround(figure->bytes.lo), NULL);
         add_label(writer, to, "bytes_high", llround(figure->bytes.hi), NULL);
     }
+    for (int form = 0; form < FORMS; form++)
+        if (row->forms == 1u << form) add_label(writer, to, "why", 0, form_names[form]);
     add_label(writer, to, "asked_bytes", row->asked, NULL);
     add_label(writer, to, "last_reached", row->since.last_reached, NULL);
     add_label(writer, to, "first_missed", row->since.first_missed, NULL);

@@ -291,6 +291,7 @@ static bool read_labels(struct reader *reader, const Pprof__Sample *sample, stru
         if (!strcmp(key, "source") && *text) to->source = text;
         if (!strcmp(key, "stack") && *text) to->stack_note = text;
         if (!strcmp(key, "lost") && *text) to->lost = text;
+        if (!strcmp(key, "why") && *text) to->why = text;
     }
     return true;
 }

@@ -60,12 +60,12 @@ static void print_totals(FILE *to, const struct profile *profile)
             "blocks", "bytes");
     print_total(to, profile, "allocated", "alloc");
     print_total(to, profile, "live", "live");
-    print_total(to, profile, "peak", "peak");
     if (head_number(profile, "totals.lost.bytes") != 0) print_total(to, profile, "lost", "lost");
     if (head_number(profile, "totals.indirect.bytes") != 0)
         print_total(to, profile, "  indirectly", "indirect");
     if (head_number(profile, "totals.possible.bytes") != 0)
         print_total(to, profile, "possibly lost", "possible");
+    print_total(to, profile, "peak", "peak");
 }
 
 /* What the collector did, and its honesty: blocks that it called lost and that the program proved not to be. */

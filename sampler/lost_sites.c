@@ -43,13 +43,13 @@ static uint64_t mix(uint64_t z)
 static uint32_t hash(const struct lost_site *s)
 {
     uint64_t h = mix(place_key(s->place) + (uint64_t)s->kind * 0x9e3779b97f4a7c15u);
-    return (uint32_t)mix(h ^ mix(place_key(s->head) + 1) ^ s->given * 0xd1342543de82ef95u);
+    return (uint32_t)mix(h ^ mix(place_key(s->head) + 1 + s->why) ^ s->given * 0xd1342543de82ef95u);
 }
 
 static bool same(const struct lost_site *a, const struct lost_site *b)
 {
     return place_key(a->place) == place_key(b->place) && a->kind == b->kind &&
-           place_key(a->head) == place_key(b->head) && a->given == b->given;
+           place_key(a->head) == place_key(b->head) && a->given == b->given && a->why == b->why;
 }
 
 static void enter(struct lost_sites *l, uint32_t number)
@@ -83,8 +83,11 @@ uint32_t lost_table_find(struct lost_sites *l, const struct lost_site *key)
         if (same(&l->records[l->index[at] - 1].is, key)) return l->index[at] - 1;
     if (!make_room(l)) return (uint32_t)key->kind;
     uint32_t number = l->count++;
-    l->records[number] = (struct record){
-        .is = {.place = key->place, .kind = key->kind, .head = key->head, .given = key->given}};
+    l->records[number] = (struct record){.is = {.place = key->place,
+                                                .kind = key->kind,
+                                                .head = key->head,
+                                                .why = key->why,
+                                                .given = key->given}};
     enter(l, number);
     return number;
 }
@@ -123,6 +126,7 @@ static void add_block(const struct lost_view *v, void *user)
         .place = tracked ? (struct lost_place){LOST_AT_SITE, entry.site} : lost_caller_of(v->tag),
         .kind = v->kind,
         .head = head_of(v),
+        .why = v->kind == LOST_POSSIBLE ? v->why : 0,
         .given = v->given,
     };
     uint32_t number = lost_table_find(l, &key); /* which may move the records */

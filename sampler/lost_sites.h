@@ -19,6 +19,7 @@ struct lost_site {
     enum lost_kind kind;
     struct lost_place
         head; /* of indirectly lost blocks: where the block that they hang on was allocated; nowhere: unknown */
+    uint8_t why;  /* of possibly lost ones: enum vet_why of vet.h */
     size_t given; /* bytes given to each block; 0: they differ in size */
     bool estimated;
     uint64_t objects, bytes;

@@ -80,6 +80,11 @@ static const char *const fixed[FIXED_STRINGS] = {
     "misses",
     "site",
     "head",
+    "why",
+    "narrow",
+    "before",
+    "past_end",
+    "misaligned",
 };
 
 static int write_all(void *user, const void *bytes, size_t length)

@@ -3,6 +3,7 @@
    and lives, is in the samples of profile.c.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/caller.h"
+#include "heap/vet.h"
 #include "sampler/false_lost.h"
 #include "sampler/module.h"
 #include "sampler/profile_writer.h"
@@ -83,6 +84,10 @@ static void number(struct writer *w, unsigned key, uint64_t value, unsigned unit
 static void lost_row(const struct lost_site *s, void *user)
 {
     static const unsigned kinds[] = {S_DIRECT, S_INDIRECT, S_POSSIBLE};
+    static const unsigned whys[VET_WHYS] = {[VET_NARROW] = S_NARROW,
+                                            [VET_BEFORE] = S_BEFORE,
+                                            [VET_PAST_END] = S_PAST_END,
+                                            [VET_MISALIGNED] = S_MISALIGNED};
     struct writer *w = user;
     if (w->error) return;
     struct row row = {.place = s->place,
@@ -98,6 +103,7 @@ static void lost_row(const struct lost_site *s, void *user)
         number(w, S_BYTES_LOW, s->bytes_limits.low, S_BYTES);
         number(w, S_BYTES_HIGH, s->bytes_limits.high, S_BYTES);
     }
+    if (s->why < VET_WHYS && whys[s->why]) profile_string_label(w, S_WHY, whys[s->why]);
     number(w, S_ASKED, s->asked, S_BYTES);
     number(w, S_LAST_REACHED, s->last_reached, S_NANOSECONDS);
     number(w, S_FIRST_MISSED, s->first_missed, S_NANOSECONDS);

@@ -104,6 +104,11 @@ enum {
     S_MISSES,
     S_SITE,
     S_HEAD,
+    S_WHY,
+    S_NARROW,
+    S_BEFORE,
+    S_PAST_END,
+    S_MISALIGNED,
     FIXED_STRINGS
 };
 

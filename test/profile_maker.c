@@ -198,6 +198,7 @@ void maker_add(struct maker *maker, const struct maker_sample *from)
     label(maker, to, "source", 0, from->source);
     label(maker, to, "stack", 0, from->stack_note);
     label(maker, to, "lost", 0, from->lost);
+    label(maker, to, "why", 0, from->why);
     for (size_t i = 0; i < 16 && from->labels[i].key; i++)
         label(maker, to, from->labels[i].key, from->labels[i].number, NULL);
     ck_assert_uint_lt(maker->profile.n_sample, MOST);

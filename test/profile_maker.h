@@ -32,8 +32,8 @@ struct maker_sample {
     uint64_t places[16];                     /* leaf first, ended by 0 */
     int64_t values[8];                       /* alloc, live, lost, peak: objects and bytes each */
     int64_t size, alloc_points, live_points; /* labels; 0: none */
-    const char *source, *stack_note, *lost;  /* the label `lost`, */
-    struct {                                 /* and more labels, ended by NULL */
+    const char *source, *stack_note, *lost, *why; /* the label `lost`, */
+    struct {                                      /* and more labels, ended by NULL */
         const char *key;
         int64_t number;
     } labels[16];

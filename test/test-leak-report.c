@@ -88,6 +88,7 @@ static void add_lost(struct maker *maker, const struct places *at, unsigned part
     maker_add(maker, &(struct maker_sample){.places = {at->session, at->start},
                                             .size = 112,
                                             .lost = "possible",
+                                            .why = "misaligned",
                                             .labels = {{"lost_objects", 1}, {"lost_bytes", 112}}});
     maker_add(maker, &(struct maker_sample){.places = {at->known, at->start},
                                             .lost = "false",
@@ -237,6 +238,7 @@ START_TEST(test_oddities)
                         "    #0 0x400100 in session_new /src/session.c:12\n");
     ck_assert_ptr_nonnull(possible);
     ck_assert_ptr_null(strstr(possible, "leak of"));
+    expect_part(possible, "    reached by a pointer that is not aligned only\n\n");
     expect_part(possible, "Falsely called lost: 128 byte(s) in 2 object(s) allocated from:\n"
                           "    #0 0x400300 in known_leak /src/old.c:5\n");
     expect_part(possible, "SUMMARY: Gleaner: 1728 byte(s) leaked in 28 allocation(s).\n");
@@ -344,6 +346,9 @@ START_TEST(test_json)
     ck_assert_int_eq(number(site, "lost", "asked_bytes"), 700);
     ck_assert_int_eq(number(site, "lost", "misses"), 3);
     ck_assert_int_eq(number(site, "possible", "bytes"), 112);
+    json_t *why = json_object_get(json_object_get(site, "possible"), "why");
+    ck_assert_uint_eq(json_array_size(why), 1);
+    ck_assert_str_eq(json_string_value(json_array_get(why, 0)), "misaligned");
     ck_assert_int_eq(number(site, "false_lost", "objects"), 0);
     ck_assert_ptr_null(json_object_get(lost, "bytes_ci95"));
     ck_assert_double_eq(time_of(json_object_get(lost, "first_seen")), 1790000000 - 50);
@@ -440,7 +445,8 @@ START_TEST(test_suppressions)
     json_t *site;
     size_t i;
     double sum = 0; /* of the items: those of the sessions alone */
-    json_array_foreach(json_object_get(json, "sites"), i, site) sum += (double)number(site, "lost", "indirect_bytes");
+    json_array_foreach(json_object_get(json, "sites"), i, site) sum +=
+        (double)number(site, "lost", "indirect_bytes");
     ck_assert_double_eq(sum, 672);
     json_decref(json);
     ran_free(&ran);

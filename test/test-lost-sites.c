@@ -6,6 +6,7 @@
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "heap/tag.h"
+#include "heap/vet.h"
 #include "sampler/estimate.h"
 #include "sampler/false_lost.h"
 #include "sampler/lost_sites.h"
@@ -176,7 +177,7 @@ START_TEST(exact)
     lose(LOST_INDIRECT, 48, 11, 6, 0)->head = head;
     lose(LOST_INDIRECT, 48, 11, 6, 0)->head = head;
     lose(LOST_INDIRECT, 48, 12, 6, 0)->head = (void *)1; /* gone meanwhile */
-    lose(LOST_POSSIBLE, 48, 11, 6, 0);
+    lose(LOST_POSSIBLE, 48, 11, 6, 0)->why = VET_BEFORE;
     lose(LOST_DIRECT, 32, 0, 0, 0); /* its entry found no room */
     sum_up();
     ck_assert_uint_eq(site_count, 6);
@@ -198,7 +199,9 @@ START_TEST(exact)
     ck_assert_uint_eq(site_stack(s->head.number), 10);
     ck_assert_uint_eq(site_given(s->head.number), 112);
     ck_assert_int_eq(at(LOST_AT_SITE, 12, LOST_INDIRECT, 48)->head.where, LOST_NOWHERE);
-    ck_assert_uint_eq(objects_at(LOST_AT_SITE, 11, LOST_POSSIBLE, 48), 1);
+    s = at(LOST_AT_SITE, 11, LOST_POSSIBLE, 48);
+    ck_assert_uint_eq(s->objects, 1);
+    ck_assert_uint_eq(s->why, VET_BEFORE);
     s = at(LOST_NOWHERE, 0, LOST_DIRECT, 32);
     ck_assert_uint_eq(s->bytes, 32);
     ck_assert(!s->estimated);

@@ -8,6 +8,7 @@
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "heap/tag.h"
+#include "heap/vet.h"
 #include "heap/white.h"
 #include "profile.pb-c.h"
 #include "sampler/false_lost.h"
@@ -451,6 +452,7 @@ static void make_lost(void)
     blocks[3].tag = TAG_CALLER | 1;
     blocks[4].given = 65536;
     blocks[5].kind = LOST_POSSIBLE;
+    blocks[5].why = VET_PAST_END;
     block_count = 9;
     false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_FREED);
 }
@@ -526,9 +528,9 @@ static const char *label_of(const Pprof__Profile *p, const Pprof__Sample *sample
 START_TEST(samples_without_values)
 {
     static const struct {
-        const char *kind, *stack;
+        const char *kind, *stack, *why;
         int bytes;
-    } rows[] = {{"possible", "unrecorded", 48}, {"false", "caller", 96}};
+    } rows[] = {{"possible", "unrecorded", "past_end", 48}, {"false", "caller", "", 96}};
     make_lost();
     false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_RESIZED);
     about.compress = false;
@@ -553,6 +555,7 @@ START_TEST(samples_without_values)
             label_of(p, sample, "lost_bytes", &n);
             ck_assert_int_eq(n, rows[r].bytes);
             ck_assert_str_eq(label_of(p, sample, "stack", &n), rows[r].stack);
+            ck_assert_str_eq(label_of(p, sample, "why", &n), rows[r].why);
             ck_assert_uint_eq(sample->n_location_id, 1);
         }
         ck_assert_uint_eq(found, 1);
