@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -243,13 +244,16 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
     return now.complete ? 0 : EAGAIN;
 }
 
-/* Registers of the calling thread that the program's values may be in: all that a call keeps are stored in this frame, which lies above all
-   that follows. */
+/* What the calling thread has beside its stack, since no signal frame of ours holds it: registers that a call keeps, and where its
+   alternate stack lies (a block, perhaps, that only the kernel knows).  Both are stored in this frame, which lies above all that
+   follows. */
 static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
 {
     __builtin_unwind_init();
+    volatile stack_t alternate;
+    raw_syscall(SYS_sigaltstack, NULL, &alternate);
     int e = run(kind, trigger, urgent, snapshot);
-    __asm__ volatile("" ::: "memory"); /* no tail call */
+    __asm__ volatile("" ::"m"(alternate) : "memory"); /* no tail call */
     return e;
 }
 
