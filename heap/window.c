@@ -6,17 +6,19 @@ uintptr_t window_base;
 
 /* The range keeps clear of the kernel's own choices (top of the address space, the executable at
    0x55…) and of words that data likes: ASCII text has 0x20-0x7e in its top bytes, small integers and
-   doubles lie elsewhere. */
+   doubles lie elsewhere.  Nor do the areas, which begin at whole GiB from the base, begin where the low half of a word is a small
+   number of either sign: two of those in one word (a port and a count) would be an address. */
 #define LOWEST ((uintptr_t)0x100000000000)
 #define HIGHEST ((uintptr_t)0x280000000000)
 #define STEP (4 * GIB)
+#define LOW_HALF(random) (GIB + (random) % 8 * (GIB / 4))
 
 void window_start(void)
 {
     if (__atomic_load_n(&window_base, __ATOMIC_ACQUIRE) != 0) return;
     uint64_t random;
     os_random(&random, sizeof random);
-    uintptr_t steps = (HIGHEST - LOWEST - WINDOW_BYTES) / STEP;
-    uintptr_t base = LOWEST + (uintptr_t)(random % steps) * STEP, none = 0;
+    uintptr_t steps = (HIGHEST - LOWEST - WINDOW_BYTES) / STEP - 1;
+    uintptr_t base = LOWEST + (uintptr_t)(random % steps) * STEP + LOW_HALF(random >> 40), none = 0;
     __atomic_compare_exchange_n(&window_base, &none, base, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }

@@ -272,15 +272,16 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
     return now.complete ? 0 : EAGAIN;
 }
 
-/* What only the kernel and the registers know of the calling thread (of others their signal frame tells): its alternate stack, and the values that a call
-   keeps.  All are stored in this frame, which lies above all that follows and is scanned with the stack. */
+/* What the calling thread has beside its stack, since no signal frame of ours holds it: registers that a call keeps, and where its
+   alternate stack lies (a block, perhaps, that only the kernel knows).  Both are stored in this frame, which lies above all that
+   follows. */
 static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
 {
     volatile stack_t alternate;
     __builtin_unwind_init();
     raw_syscall(SYS_sigaltstack, NULL, &alternate);
     int e = run(kind, trigger, urgent, snapshot);
-    __asm__ volatile("" ::: "memory"); /* no tail call */
+    __asm__ volatile("" ::"m"(alternate) : "memory"); /* no tail call */
     return e;
 }
 

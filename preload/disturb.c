@@ -140,6 +140,18 @@ static bool in_wrapper(uint64_t sp)
     return false;
 }
 
+/* glibc's thread of the timers that start threads (nptl/timer_routines.c) waits, in a loop, for the signal that it keeps to itself;
+   no program can wait for that. */
+static bool is_timer_thread(const struct task_call *call)
+{
+    uint64_t set = 0;
+    struct iovec to = {&set, sizeof set};
+    struct iovec from = {(void *)(uintptr_t)call->arguments[0], sizeof set};
+    return call->number == SYS_rt_sigtimedwait && within(libc_text, call->pc) &&
+           raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0) == sizeof set &&
+           set == (uint64_t)1 << (32 - 1);
+}
+
 bool disturb_would_show(const struct task_call *call)
 {
     if (call->number < 0 || !libc_text.to) return false;
@@ -154,5 +166,5 @@ bool disturb_would_show(const struct task_call *call)
         return !in_libc && !in_wrapper(call->sp); /* in libc: stdio, which writes the rest itself */
     }
     /* Our own syscall() (blocking_syscall.c) hides waits, not transfers. */
-    return is_wait(call->number) && !within(own_text, call->pc) && !in_wrapper(call->sp);
+    return is_wait(call->number) && !within(own_text, call->pc) && !in_wrapper(call->sp) && !is_timer_thread(call);
 }

@@ -26,6 +26,7 @@
 #include "preload/process.h"
 #include "preload/raw_clone.h"
 #include "preload/signal33.h"
+#include "preload/valgrind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,6 +83,7 @@ static uint32_t own_tid(void)
 
 bool stop_start(void)
 {
+    if (runs_in_valgrind()) return false;
     if (!helper_stack) helper_stack = own_map(STACK_BYTES);
     disturb_start();
     return helper_stack != NULL;

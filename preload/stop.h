@@ -31,7 +31,7 @@ struct stop_job {
 };
 
 /* Prepares stacks and looks up where libc and we ourselves lie; from start-up, after process_start
-   and before another thread exists.  False if the system gives no memory: never stop then. */
+   and before another thread exists.  False if the system gives no memory, and in valgrind: never stop then. */
 bool stop_start(void);
 
 /* The gate: at most one thread of the process stops the world, dumps, or is in exec.  `take` waits;

@@ -149,8 +149,9 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
     if (n_ours > sizeof ours / sizeof *ours - 1) return "too many ranges of our own";
     *cut = (struct cut){.thread = threads, .threads = thread_count, .ours = ours, .n_ours = n_ours,
                         .root = named_now, .n_root = n_named, .pointer_guard = guard};
+    /* What an earlier snapshot needed is no root either: its list of mappings names the window's beginning, where a block lies. */
+    roots_free(&shared);
     if (frozen_follows) {
-        roots_free(&shared);
         const struct roots_options which = {.part = ROOTS_SHARED, .at_best = PRESENT_SCAN, .shared_most = COLLECT_SHARED_MOST,
                                             .unfrozen = unfrozen, .n_unfrozen = n_unfrozen};
         roots_find(&shared, cut, &which);

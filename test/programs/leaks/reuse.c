@@ -30,7 +30,10 @@ static void *churn(void *number)
         enum gleaner_state s = gleaner_state(mine[(r >> 20) % HELD]);
         if (s == GLEANER_LOST || s == GLEANER_POSSIBLY_LOST) FAIL("a live block is %s", state_name(s));
     }
-    for (int i = 0; i < HELD; i++) free(mine[i]);
+    for (int i = 0; i < HELD; i++) {
+        free(mine[i]);
+        mine[i] = NULL; /* libc keeps the stack, and other blocks will lie where these were */
+    }
     return NULL;
 }
 
