@@ -184,7 +184,7 @@ static void find_heads(struct find *f)
 
 /* ---- the result ---- */
 
-struct fill {
+struct filling {
     struct groups *to;
     const struct node *node;
     uint32_t count;
@@ -192,14 +192,14 @@ struct fill {
 
 static void fill(const struct white_block *b, void *user)
 {
-    struct fill *fill = user;
-    struct group_block *block = fill->to->block;
-    uint32_t i = (uint32_t)fill->to->count++;
-    const struct node n = fill->node[i]; /* overwritten now, or later */
+    struct filling *f = user;
+    struct group_block *block = f->to->block;
+    uint32_t i = (uint32_t)f->to->count++;
+    const struct node n = f->node[i]; /* overwritten now, or later */
     uint32_t stands = n.head & ~IN_CYCLE;
     block[i] = (struct group_block){
         .block = *b,
-        .component = fill->count - n.component,
+        .component = f->count - n.component,
         .head = stands == i ? n.from & ~FOUND : block[stands].head,
         .in_cycle = n.head & IN_CYCLE,
     };
@@ -240,17 +240,14 @@ bool groups_find(struct groups *to, const struct white *white, uintptr_t guard)
     f.stack = (struct waiting *)(void *)(f.path + n);
     f.order = (uint32_t *)(void *)(f.stack + n);
     f.node = (struct node *)(void *)(to->block + n) - n;
-    struct maps maps;
-    maps_read(&maps, "/proc/self/maps"); /* without it: as if there were no holes */
-    ok = contents_make(&f.contents, white, &maps);
-    maps_free(&maps);
+    ok = contents_make(&f.contents, white);
     if (ok) {
         white_each(white, search, &f);
         find_heads(&f);
     } else {
         all_alone(&f);
     }
-    white_each(white, fill, &(struct fill){to, f.node, f.count});
+    white_each(white, fill, &(struct filling){to, f.node, f.count});
     count_hanging(to);
 done:
     contents_free(&f.contents);

@@ -149,6 +149,22 @@ static bool any_explained(const struct vet_result *r)
 
 /* ---- the whole ---- */
 
+static bool add_large(uint32_t page, size_t bytes, void *user)
+{
+    *(uint64_t *)user += bytes;
+    return true;
+}
+
+/* How much will be looked at, at least: pages of large blocks need not be there. */
+static uint64_t least_bytes(const struct white *white, const struct groups *groups, const struct roots *roots)
+{
+    uint64_t not_ours = 0;
+    large_table_each(add_large, &not_ours);
+    for (size_t i = 0; i < groups->count; i++)
+        if (groups->block[i].block.area != AREA_LARGE) not_ours += groups->block[i].block.bytes;
+    return roots->bytes + (white->bytes > not_ours ? white->bytes - not_ours : 0);
+}
+
 static bool sweep(struct sweep *s, const struct groups *groups, struct roots *roots, const struct cut *cut, bool freed_too)
 {
     struct contents contents;
@@ -161,7 +177,7 @@ static bool sweep(struct sweep *s, const struct groups *groups, struct roots *ro
     if (!vet_memory_each(s->white, roots, cut, freed_too, look, s)) return false;
     s->to->chance = vet_narrow_found(&s->narrow, groups, explain_narrow, s);
     if (!any_explained(s->to)) return true;
-    if (!contents_make(&contents, s->white, &roots->maps)) return false;
+    if (!contents_make(&contents, s->white)) return false;
     bool ok = spread(s, groups, &contents);
     contents_free(&contents);
     return ok;
@@ -170,10 +186,11 @@ static bool sweep(struct sweep *s, const struct groups *groups, struct roots *ro
 bool vet(struct vet_result *to, const struct white *white, const struct groups *groups, struct roots *roots,
          const struct cut *cut, bool freed_too)
 {
-    *to = (struct vet_result){.count = groups->count};
+    *to = (struct vet_result){0};
     size_t bytes = round_up(sizeof(struct sweep), OS_PAGE);
     struct sweep *s = os_map(bytes);
     if (!s) return false;
+    to->count = groups->count;
     s->to = to;
     s->white = white;
     s->guard = cut->pointer_guard;
@@ -181,7 +198,7 @@ bool vet(struct vet_result *to, const struct white *white, const struct groups *
     if (ok && groups->count > 0) {
         to->bytes_mapped = round_up(groups->count, OS_PAGE);
         to->why = os_map(to->bytes_mapped);
-        ok = to->why && vet_near_make(&s->near, white) && vet_narrow_start(&s->narrow, groups, roots->bytes) &&
+        ok = to->why && vet_near_make(&s->near, white) && vet_narrow_start(&s->narrow, groups, least_bytes(white, groups, roots)) &&
              sweep(s, groups, roots, cut, freed_too);
     }
     vet_narrow_end(&s->narrow);

@@ -1,9 +1,10 @@
 /* vet.h: the vetting sweep: is there, anywhere in the process, a byte pattern that could be a pointer to a lost block in
    a form that the marker does not follow?  DESIGN section 7, HAZARDS C4.
 
-   Over all present pages, our blocks (live, reached) included, byte by byte: a value, its low 48 bits, its demangled form, at any alignment,
-   that point into the block; one past its end; base-minus (up to 256 bytes before the start) where the value lies in no other allocated block;
-   32-bit forms (low half, and shifted right by 3) aligned to 4 and exactly the block's start.
+   Over all present pages, our blocks (live, reached) included, byte by byte: a value, its low 48 bits, its demangled form, at any
+   alignment, that point into the block; where the value lies in no allocated block, one past the end, and base-minus (up to 256
+   bytes before the start); 32-bit forms (low half, and shifted right by 3) aligned to 4 and exactly the block's start, as far as they
+   are no chance hits (vet_narrow.h).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_VET_H
 #define GLEANER_VET_H
@@ -24,12 +25,13 @@ struct vet_result {
     uint8_t *why;       /* enum vet_why of each block of the groups */
     size_t count;
     uint64_t looked_at; /* bytes */
-    double chance;      /* expected number of chance hits of 32-bit forms in the process: they count below 0.01 */
+    double chance;      /* expected number of chance hits of the 32-bit forms that count, below 0.01; else none counts */
     size_t bytes_mapped;
 };
 
-/* `freed_too`: freed slots and dead stacks are looked at as well (what reclaim asks for). A block of a group whose head or
-   member is explained is explained with it: `why` of all that such a block reaches is set.  False without memory. */
+/* `freed_too`: freed memory and dead stacks are looked at as well (what reclaim asks for). All that an explained block reaches is
+   explained with it, by the strongest reason.  Raw system calls and mappings of its own, and two descriptors meanwhile.  False
+   without memory, or where something could not be looked at: then nothing is known, and nothing held. */
 bool vet(struct vet_result *to, const struct white *, const struct groups *, struct roots *, const struct cut *,
          bool freed_too);
 void vet_free(struct vet_result *);

@@ -2,8 +2,10 @@
 #include "heap/vet_memory.h"
 #include "heap/contents.h"
 #include "heap/os.h"
+#include "heap/stacks.h"
 #include "heap/syscall.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 #define COPY_BYTES (64 * KIB)
@@ -13,12 +15,12 @@ struct memory {
     void *user;
     const struct white *white;
     const struct maps *maps;
-    struct holes holes;
     struct present present;
     bool complete;
-    int mem;       /* /proc/self/mem, -1: not open */
-    uint8_t *copy; /* of what cannot be loaded */
-    uintptr_t from, to; /* of the latest piece of a root */
+    int mem;                 /* /proc/self/mem, -1: not open */
+    uint8_t *copy;
+    uintptr_t from, to;      /* of the latest piece of a root */
+    struct cut_range bounds; /* of what is asked for; pages may stick out */
 };
 
 static bool is_white(const struct white *w, unsigned area, size_t granule)
@@ -41,8 +43,21 @@ static void root(const uintptr_t *from, const uintptr_t *to, enum root_kind kind
 
 /* ---- our blocks ---- */
 
-/* What is unreadable for us is not for the kernel. */
-static void look_by_kernel(struct memory *m, uintptr_t from, uintptr_t to)
+static void part(uintptr_t from, uintptr_t to, void *user)
+{
+    struct memory *m = user;
+    m->look((const uint8_t *)from, to - from, false, m->user);
+}
+
+/* Memory in the window; blind parts are roots. */
+static void run(struct memory *m, uintptr_t from, uintptr_t to)
+{
+    if (white_is_blind(m->white, from, to - from)) ranges_each_gap(m->white->blind, from, to, part, m);
+    else part(from, to, m);
+}
+
+/* Pages that may be guards, to load from which faults (present.h); to read such a page by the kernel does not, and it holds nothing. */
+static void run_by_kernel(struct memory *m, uintptr_t from, uintptr_t to)
 {
     if (m->mem < 0) m->mem = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     if (!m->copy) m->copy = os_map(COPY_BYTES);
@@ -50,31 +65,29 @@ static void look_by_kernel(struct memory *m, uintptr_t from, uintptr_t to)
         m->complete = false;
         return;
     }
-    for (bool goes_on = true; from < to; goes_on = true) {
+    for (bool goes_on = false; from < to;) {
         size_t bytes = to - from < COPY_BYTES ? to - from : COPY_BYTES;
-        if (raw_syscall(SYS_pread64, m->mem, m->copy, bytes, from) != (long)bytes) {
-            m->complete = false;
-            return;
-        }
-        m->look(m->copy, bytes, goes_on, m->user);
-        from += bytes;
+        long n = raw_syscall(SYS_pread64, m->mem, m->copy, bytes, from);
+        if (n == -EINTR) continue;
+        if (n > 0) m->look(m->copy, (size_t)n, goes_on, m->user);
+        goes_on = n > 0;
+        from += n > 0 ? (size_t)n : m->present.page;
     }
 }
 
-static void run(uintptr_t from, uintptr_t to, void *user)
+static void present_run(uintptr_t from, uintptr_t to, void *user)
 {
     struct memory *m = user;
-    for (bool goes_on = false; from < to; goes_on = true) {
-        uintptr_t end = to;
-        if (holes_cut(&m->holes, from, &end)) m->look((const uint8_t *)from, end - from, goes_on, m->user);
-        else look_by_kernel(m, from, end);
-        from = end;
-    }
+    if (from < m->bounds.from) from = m->bounds.from;
+    if (to > m->bounds.to) to = m->bounds.to;
+    if (m->present.swapped && !m->present.knows_guards) run_by_kernel(m, from, to);
+    else run(m, from, to);
 }
 
-static void present_run(struct memory *m, uintptr_t from, uintptr_t to)
+static void present_runs(struct memory *m, uintptr_t from, uintptr_t to)
 {
-    if (!present_each(&m->present, from, to, false, run, m)) m->complete = false;
+    m->bounds = (struct cut_range){from, to};
+    if (!present_each(&m->present, from, to, false, present_run, m)) m->complete = false;
 }
 
 /* The slots of a pool that are live and not lost, or with `freed_too` all that are not lost; neighbours at once. */
@@ -90,11 +103,11 @@ static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
         size_t granule = at >> a->shift;
         bool wanted = (freed_too || state_is_live(state[granule])) && !is_white(m->white, area, first + granule);
         if (wanted == in_run) continue;
-        if (in_run) run(from, base + at, m);
+        if (in_run) run(m, from, base + at);
         else from = base + at;
         in_run = wanted;
     }
-    if (in_run) run(from, base + (end - base) / slot * slot, m);
+    if (in_run) run(m, from, base + (end - base) / slot * slot);
 }
 
 static void pools(struct memory *m, unsigned area, bool freed_too)
@@ -110,69 +123,66 @@ static bool large(uint32_t page, size_t bytes, void *user)
     struct memory *m = user;
     uintptr_t start = (uintptr_t)large_address(page);
     if (is_white(m->white, AREA_LARGE, page)) return true;
-    if (bytes < CONTENTS_LARGE) run(start, start + bytes, m);
-    else present_run(m, start, start + bytes);
+    if (bytes < CONTENTS_LARGE) run(m, start, start + bytes);
+    else present_runs(m, start, start + bytes);
     return true;
 }
 
 /* ---- freed memory ---- */
 
-/* Free pools; those with a class were looked at with their live slots. */
-static void free_pools(struct memory *m, unsigned area, uintptr_t from, uintptr_t to)
+/* What is mapped of a range, and present. */
+static void mapped_runs(struct memory *m, uintptr_t from, uintptr_t to)
+{
+    const struct maps *maps = m->maps;
+    for (size_t i = maps_from(maps, from); i < maps->count && maps->map[i].from < to; i++) {
+        const struct map *map = &maps->map[i];
+        if (!map->readable || map->kind == MAP_KIND_DEVICE || map->cut_short) continue;
+        present_runs(m, map->from > from ? map->from : from, map->to < to ? map->to : to);
+    }
+}
+
+/* Pools without a class; the free slots of others were looked at with their live ones. */
+static void free_pools(struct memory *m, unsigned area)
 {
     const struct white_area *a = &m->white->area[area];
     unsigned pool_shift = area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
-    uintptr_t size = (uintptr_t)1 << pool_shift, end = a->base + (a->granules << a->shift);
-    if (from < a->base) from = a->base;
-    if (to > end) to = end;
-    for (uintptr_t at = from, next; at < to; at = next) {
-        bool is_free = a->class_of[(at - a->base) >> pool_shift] == 0;
-        for (next = at; next < to && (a->class_of[(next - a->base) >> pool_shift] == 0) == is_free;)
-            next = (next & ~(size - 1)) + size;
-        if (is_free) present_run(m, at, next < to ? next : to);
+    size_t count = (a->granules << a->shift) >> pool_shift;
+    for (size_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && !a->class_of[next] == !a->class_of[i];) next++;
+        if (a->class_of[i] == 0) mapped_runs(m, a->base + (i << pool_shift), a->base + (next << pool_shift));
     }
 }
 
-static void free_large_run(uintptr_t from, uintptr_t to, void *user)
+/* Pages of blocks that were freed and are no part of a live one; not what else lies in the area, jemalloc's tables
+   of its extents.  A record that was freed says how far the block reached. */
+static void free_large(struct memory *m)
 {
-    struct memory *m = user;
-    for (uintptr_t at = from; at < to;) {
-        uint32_t page;
-        size_t bytes;
-        uintptr_t next = at;
-        while (next < to && !large_table_find((const void *)next, &page, &bytes)) next += OS_PAGE;
-        if (next > at) run(at, next, m);
-        at = next < to ? (uintptr_t)large_address(page) + bytes : to;
-    }
-}
-
-static void freed(struct memory *m)
-{
-    uintptr_t large_from = window_base + WINDOW_LARGE_OFFSET, large_to = large_from + WINDOW_LARGE_BYTES;
-    for (size_t i = 0; i < m->maps->count; i++) {
-        uintptr_t from = m->maps->map[i].from, to = m->maps->map[i].to;
-        if (to <= window_base || from >= large_to) continue;
-        free_pools(m, AREA_SMALL, from, to);
-        free_pools(m, AREA_MEDIUM, from, to);
-        if (from < large_from) from = large_from;
-        if (to > large_to) to = large_to;
-        if (from < to && !present_each(&m->present, from, to, false, free_large_run, m)) m->complete = false;
-    }
-}
-
-/* All of a thread's own stack: what is in use of it is a root, and so looked at twice. */
-static void stacks(struct memory *m, const struct cut *cut)
-{
-    for (size_t i = 0; i < cut->threads; i++) {
-        uintptr_t from = cut->thread[i].stack_low, to = cut->thread[i].stack_high;
-        while (from < to) {
-            const struct map *map = maps_find(m->maps, from);
-            if (!map) break;
-            uintptr_t end = map->to < to ? map->to : to;
-            if (map->readable && map->kind != MAP_KIND_DEVICE) present_run(m, from, end);
-            from = end;
+    uint32_t end = large_table_pages(), freed_to = 0, from = 0, page = 0, next;
+    for (; page < end; page = next) {
+        next = (page / LARGE_CHUNK_PAGES + 1) * LARGE_CHUNK_PAGES;
+        if (atomic_load(&large_chunk_known[page / LARGE_CHUNK_PAGES])) {
+            struct large_record *r = large_record_of(page);
+            uint32_t state = atomic_load(&r->state) & LARGE_STATE_MASK, pages = (uint32_t)(atomic_load(&r->bytes) / OS_PAGE);
+            bool live = state == LARGE_LIVE || state == LARGE_BUSY;
+            next = page + (live && pages ? pages : 1);
+            if ((state == LARGE_CACHED || state == LARGE_FREED) && page + pages > freed_to) freed_to = page + pages;
+            if (!live && page < freed_to) continue;
         }
+        if (from < page) mapped_runs(m, (uintptr_t)large_address(from), (uintptr_t)large_address(page));
+        from = next;
     }
+    if (from < page) mapped_runs(m, (uintptr_t)large_address(from), (uintptr_t)large_address(page));
+}
+
+/* What of the threads' stacks is no root. */
+static void dead_stacks(struct memory *m, const struct cut *cut)
+{
+    struct ranges used = {0}, unused = {0};
+    stacks_find(cut, m->maps, &used, &unused);
+    if (unused.incomplete) m->complete = false;
+    for (size_t i = 0; i < unused.count; i++) mapped_runs(m, unused.range[i].from, unused.range[i].to);
+    ranges_free(&used);
+    ranges_free(&unused);
 }
 
 bool vet_memory_each(const struct white *white, struct roots *roots, const struct cut *cut, bool freed_too,
@@ -181,20 +191,19 @@ bool vet_memory_each(const struct white *white, struct roots *roots, const struc
     struct memory m = {
         .look = look, .user = user, .white = white, .maps = &roots->maps, .complete = true, .mem = -1,
     };
-    if (!holes_find(&m.holes, m.maps)) return false;
     present_start(&m.present, PRESENT_SCAN);
     roots_each_words(roots, root, &m);
-    root(cut->word, cut->word + cut->words, ROOT_KERNEL, &m);
     pools(&m, AREA_SMALL, freed_too);
     pools(&m, AREA_MEDIUM, freed_too);
     large_table_each(large, &m);
     if (freed_too) {
-        freed(&m);
-        stacks(&m, cut);
+        free_pools(&m, AREA_SMALL);
+        free_pools(&m, AREA_MEDIUM);
+        free_large(&m);
+        dead_stacks(&m, cut);
     }
     present_end(&m.present);
-    holes_free(&m.holes);
     if (m.mem >= 0) raw_syscall(SYS_close, m.mem);
     if (m.copy) os_unmap(m.copy, COPY_BYTES);
-    return m.complete;
+    return m.complete && roots->complete;
 }

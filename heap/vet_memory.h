@@ -1,7 +1,5 @@
-/* vet_memory.h: the memory that the vetting sweep looks at: all roots, and what is not lost of our own blocks; and of freed
-   memory what is wanted.
-
-   What lies in a lost block explains none; it follows its block's fate.
+/* vet_memory.h: the memory that the vetting sweep looks at: all roots (blind parts of the window are among them), and our blocks
+   that are not lost; where it is wanted freed memory, too.  Never our tables, and no lost block.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_VET_MEMORY_H
 #define GLEANER_VET_MEMORY_H
@@ -10,10 +8,10 @@
 #include "heap/roots.h"
 #include "heap/white.h"
 
-/* Calls `look` for every run of bytes, at least eight and 8-aligned.  `goes_on`: in the process's memory the run may follow the one before it (it may be a copy
-   that is elsewhere).  With `freed_too` also for free slots, free pools, freed large blocks as far as their
-   pages are there, and what is unused of the threads' stacks.  Raw system calls and mappings of its own.  False where something could not be looked
-   at. */
+/* Calls `look` for every run of bytes, at least eight and 8-aligned.  `goes_on`: in the process's memory the run may
+   follow the one before it (either may be a copy that lies elsewhere).  With `freed_too` also for free slots, for free pools and
+   freed large blocks as far as their pages are there, and for what is unused of the threads' stacks.  Raw system calls and
+   mappings of its own; two descriptors meanwhile.  False where something could not be looked at. */
 bool vet_memory_each(const struct white *, struct roots *, const struct cut *, bool freed_too,
                      void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user), void *user);
 

@@ -64,7 +64,7 @@ void vet_narrow_end(struct vet_narrow *n)
 static inline void see(struct vet_narrow *n, uint32_t value)
 {
     unsigned slot = n->slot_of[value >> 16];
-    if (likely(slot == 0)) return;
+    if (likely(slot == 0) || value >> 16 == 0) return;
     n->seen[(slot - 1) * (size_t)BUCKET_WORDS + (value & 0xffff) / 64] |= (uint64_t)1 << value % 64;
 }
 
@@ -79,7 +79,7 @@ void vet_narrow_look(struct vet_narrow *n, const uint8_t *at, size_t bytes)
     const uint64_t *word = (const uint64_t *)(((uintptr_t)at + 7) & ~(uintptr_t)7);
     const uint64_t *end = (const uint64_t *)((uintptr_t)(at + bytes) & ~(uintptr_t)7);
     for (; word < end; word++) {
-        if (*word == 0 || mark_plain(*word) - window_base < WINDOW_BYTES) continue;
+        if (*word == 0 || *word - window_base < WINDOW_BYTES) continue;
         see(n, (uint32_t)*word);
         see(n, (uint32_t)(*word >> 32));
     }

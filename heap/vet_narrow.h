@@ -4,8 +4,8 @@
    1. Chance.  Memory is full of 32-bit values, so a form that is found says something only where it would hardly
       be found by chance.  A value counts as a chance hit with the density of other values near it: of the distinct values
       that were seen in the same 64 Ki, at multiples of 16 (of 2 for the shifted form), how many there are, but never less than
-      if all values looked at were spread evenly.  (A block in the first pools has a small number for
-      its low half, and small numbers are everywhere.)  Forms are counted from the least dense on, as
+      if all values looked at were spread evenly.  A block in the first pools has a small number for
+      its low half; numbers below 64 Ki are not looked at.  Forms are counted from the least dense on, as
       long as the expected number of chance hits of all of them stays below VET_CHANCE_MOST.
    2. What is seen is a bit for each value, in 8 KiB for each 64 Ki that holds a form.  They answer the question for the forms, too.
    3. An aligned 64-bit word that points into the window is a pointer, and its halves are no values.
