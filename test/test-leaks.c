@@ -313,7 +313,11 @@ END_TEST
 
 START_TEST(whole_program)
 {
-    check_row(&whole_programs[_i % COUNT(whole_programs)], &conditions[_i / COUNT(whole_programs)]);
+    const struct condition *c = &conditions[_i / COUNT(whole_programs)];
+    struct row row = whole_programs[_i % COUNT(whole_programs)];
+    /* Without PAGEMAP_SCAN a look at 16 TiB of nothing takes seconds. */
+    if (c->refused == NEW_CALLS && strcmp(row.program, "guard-zoo") == 0) row.arguments = "1";
+    check_row(&row, c);
 }
 END_TEST
 

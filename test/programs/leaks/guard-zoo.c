@@ -1,5 +1,5 @@
 /* guard-zoo.c: memory that must not be touched, and memory that looks so and holds pointers (T20, H34-H37): a page of
-   a block without access, guards inside a stack, files cut short under their mapping, a mapping of 16 TiB, /dev/zero shared, a range
+   a block without access, guards inside a stack, files cut short under their mapping, a mapping of 16 TiB (or as many as the argument says), /dev/zero shared, a range
    whose faults somebody should serve and nobody does.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "leaks.h"
@@ -16,6 +16,7 @@
 
 enum { IN_BLOCK, IN_STACK, IN_HUGE, IN_ZERO, IN_READ_ONLY, PLACES };
 static concealed hidden[PLACES];
+static size_t huge_bytes = (size_t)16 << 40;
 static char *block_with_hole;
 static void *volatile *huge, *volatile *zero, *volatile *read_only;
 
@@ -113,9 +114,9 @@ static void *cutter(void *unused)
 
 NOINLINE static void large_and_shared(void)
 {
-    huge = mmap(NULL, (size_t)16 << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    huge = mmap(NULL, huge_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(huge != MAP_FAILED);
-    huge[((size_t)15 << 40) / sizeof *huge] = fresh(IN_HUGE);
+    huge[huge_bytes / 16 * 15 / sizeof *huge] = fresh(IN_HUGE);
     int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
     zero = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -150,8 +151,9 @@ NOINLINE static void all_live(void)
     for (int i = 0; i < PLACES; i++) EXPECT_STATE(hidden[i], GLEANER_OLD, name[i]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) huge_bytes = (size_t)atoi(argv[1]) << 40;
     collections_are_there();
     hole_in_a_block();
     pthread_t t = guarded_start(), c;
@@ -170,7 +172,7 @@ int main(void)
     sem_post(&leave);
     pthread_join(t, NULL);
     hole_is_closed();
-    CHECK(block_is(huge[((size_t)15 << 40) / sizeof *huge], hidden[IN_HUGE]));
+    CHECK(block_is(huge[huge_bytes / 16 * 15 / sizeof *huge], hidden[IN_HUGE]));
     CHECK(block_is(zero[700], hidden[IN_ZERO]) && block_is(read_only[3], hidden[IN_READ_ONLY]));
     return 0;
 }
