@@ -360,8 +360,9 @@ static void follow(const struct block *b, bool direct, bool ends)
         uintptr_t w = ((const uintptr_t *)b->start)[i], form[] = {w & MASK48, demangle(w, guard)};
         for (unsigned k = 0; k < (guard ? 2 : 1); k++) {
             if (form[k] - window_base >= WINDOW_BYTES) continue;
-            reach(block_at(form[k]), direct);
-            if (ends) reach(ends_at(form[k]), direct);
+            struct block *b = block_at(form[k]);
+            reach(b, direct);
+            if (ends && !b) reach(ends_at(form[k]), direct);
         }
     }
 }
@@ -375,8 +376,8 @@ static void run_model_so(bool ends)
     while (todos > 0) follow(todo[--todos], false, ends);
 }
 
-/* The blocks that old ones reach, directly and through young ones.  A pointer to the start of an old large block is one to the end of
-   a young one, too, that came to lie before it later; then the word was not written since, and tracking does not name it. */
+/* The blocks that old ones reach, directly and through young ones.  A pointer to where a large block was is one to the end of
+   a young one that came to lie before it later; then the word was not written since, and tracking does not name it. */
 static void run_model(void)
 {
     qsort(block, blocks, sizeof block[0], by_start);
