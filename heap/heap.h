@@ -50,6 +50,9 @@ void heap_resume_sampling(void);
 /* The block is never called lost, nor what it reaches (a root).  False if no live block starts there. */
 bool heap_ignore(const void *block);
 
+/* Is it ignored?  Exact while the block cannot be freed. */
+bool heap_is_ignored(const void *block);
+
 /* So are the blocks that the calling thread allocates from now on, until the opposite; they nest. */
 void heap_ignore_begin(void);
 void heap_ignore_end(void);

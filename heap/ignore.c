@@ -35,6 +35,22 @@ bool heap_ignore(const void *block)
     return true;
 }
 
+static bool slot_is_ignored(const void *block, bool medium)
+{
+    struct pool *p = pool_of(block, medium);
+    return *state_of(block, medium) < 0 && pool_tag(p, slot_of(p, block)) & TAG_IGNORED;
+}
+
+bool heap_is_ignored(const void *block)
+{
+    if (!heap_owns(block)) return false;
+    uintptr_t small = (uintptr_t)block - pool_tables.small_base, medium = (uintptr_t)block - pool_tables.medium_base;
+    if (small < WINDOW_SMALL_BYTES) return slot_is_ignored(block, false);
+    if (medium < WINDOW_MEDIUM_BYTES) return slot_is_ignored(block, true);
+    struct large_record *r = large_record_at(block);
+    return r && atomic_load(&r->entry) & TAG_IGNORED;
+}
+
 void heap_ignore_begin(void)
 {
     struct thread_heap *h = thread_heap_get();

@@ -10,6 +10,7 @@
 #include "heap/lost_record.h"
 #include "heap/meta.h"
 #include "heap/pool.h"
+#include "heap/probes.h"
 #include "heap/tag.h"
 #include "heap/thread_heap.h"
 
@@ -310,6 +311,7 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
             continue;
         }
         if (!add(b, &p, tick_of(before), tick_of(time), number)) continue;
+        PROBE4(gleaner, lost, block, p.given, VERDICT_KIND(b), number);
         if (VERDICT_KIND(b) == LOST_POSSIBLE) continue;
         fresh++;
         *new_bytes += p.given;

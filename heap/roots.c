@@ -301,10 +301,12 @@ static bool is_of_part(const struct finder *f, bool frozen)
     return f->options->part == ROOTS_ALL || frozen == (f->options->part == ROOTS_FROZEN);
 }
 
-/* What would be left: blocks, and pages of files that are only read. */
+/* What would be left: blocks, and pages of files that are only read.  A fork does not copy the page tables of the latter, so that none
+   of them would be present in a snapshot child: they belong to the pause. */
 static bool is_for_name(const struct finder *f, const struct map *m)
 {
-    return (m->use == USE_HEAP || m->kind == MAP_KIND_FILE) && is_of_part(f, !m->shared);
+    if (m->kind == MAP_KIND_FILE) return f->options->part != ROOTS_FROZEN;
+    return m->use == USE_HEAP && is_of_part(f, !m->shared);
 }
 
 static void find_named(struct finder *f)

@@ -49,10 +49,13 @@ struct gleaner_leaks {
     struct gleaner_count false_lost; /* called lost once, and freed, resized or written by the program since */
 };
 
-/* A moment, for leak checks that look only at blocks allocated since.  0 is the process's start. */
+/* A moment, for leak checks that look only at what was lost since: a complete major collection, after which whatever is lost
+   by now is known and will not be counted.  Which moment a block was *allocated* at is not kept, so one that is older
+   counts, too, if its last pointer went since.  0, the process's start, where the collection was not possible. */
 GLEANER_API extern unsigned long gleaner_mark(void);
 
-/* A complete major collection, and what is lost now of the blocks allocated since `mark` (0: of all).  As gleaner_collect. */
+/* A complete major collection, and what is lost now and was not at `mark` (0: all).  As gleaner_collect; `leaks` is zeroed where that is not 0.
+   No suppression is applied. */
 GLEANER_API extern int gleaner_leak_check(unsigned long mark, struct gleaner_leaks *leaks);
 
 /* What is known of a block (its first address). */
@@ -62,20 +65,22 @@ enum gleaner_state {
     GLEANER_OLD,
     GLEANER_LOST,
     GLEANER_POSSIBLY_LOST,
-    GLEANER_IGNORED
+    GLEANER_IGNORED /* by gleaner_ignore or __lsan_ignore_object, or allocated between __lsan_disable and __lsan_enable */
 };
 GLEANER_API extern enum gleaner_state gleaner_state(const void *block);
 
-/* Memory that the program wants looked at for pointers, and the opposite.  ENOMEM, EINVAL. */
+/* Memory that the program wants looked at for pointers (what it maps or allocates itself is looked at anyway), and the
+   opposite, with the same range.  0, ENOMEM, EINVAL. */
 GLEANER_API extern int gleaner_add_root(const void *from, size_t bytes);
 GLEANER_API extern int gleaner_remove_root(const void *from, size_t bytes);
 
-/* The block, and what it reaches, is never called lost.  EINVAL if it is no block. */
+/* The block, and what it reaches, is never called lost.  0; EINVAL if no block starts there. */
 GLEANER_API extern int gleaner_ignore(const void *block);
 
 struct gleaner_statistics {
     size_t minor, major, incomplete; /* collections */
-    size_t live, live_bytes, young, young_bytes;
+    size_t live, live_bytes;         /* now */
+    size_t young, young_bytes;       /* allocated between the latest two collections, and live at the latest */
     double pause_ms_max, pause_ms_median;
 };
 GLEANER_API extern void gleaner_statistics(struct gleaner_statistics *);

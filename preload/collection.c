@@ -12,10 +12,12 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/probes.h"
 #include "heap/remember.h"
 #include "heap/stats.h"
 #include "heap/syscall.h"
 #include "heap/thread_heap.h"
+#include "preload/dead_stack.h"
 #include "preload/headroom.h"
 #include "preload/own_memory.h"
 #include "preload/process.h"
@@ -179,9 +181,26 @@ static void new_budget(void)
     atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
+/* Functions of their own, so that the probes' arguments lie in registers, not at symbols that a stripped library has no more.
+   Outside of the pause, since a tracer stops the thread that comes by. */
+static NOINLINE void probe_begin(enum collection_kind kind, uint32_t n, enum collection_trigger trigger)
+{
+    if (kind == COLLECTION_MINOR) PROBE2(gleaner, minor_begin, n, trigger);
+    else PROBE2(gleaner, major_begin, n, trigger);
+}
+
+static NOINLINE void probe_end(enum collection_kind kind, uint32_t n, bool complete, uint64_t a, uint64_t b, uint64_t pause)
+{
+    if (kind == COLLECTION_MINOR) PROBE5(gleaner, minor_end, n, complete, a, b, pause);
+    else PROBE5(gleaner, major_end, n, complete, a, b, pause);
+}
+
 static void finished(void)
 {
     collect_count(&now);
+    bool minor = now.kind == COLLECTION_MINOR;
+    probe_end(now.kind, now.number, now.complete, minor ? now.young_bytes : now.lost, minor ? now.promoted_bytes : now.lost_bytes,
+              now.pause);
     new_budget();
     if (collection_done) collection_done(&now);
 }
@@ -249,6 +268,7 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
     const struct stop_job job = {.inside = inside, .urgent = urgent, .deep = true};
     if (kind == COLLECTION_MAJOR && !map_verdict()) return ENOMEM;
     now = (struct collection){.number = ++number, .kind = kind, .trigger = trigger};
+    probe_begin(kind, now.number, trigger);
     uint64_t began = collect_clock();
     bool ran = stop_world(&job);
     now.pause = collect_clock() - began;
@@ -285,9 +305,8 @@ static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigg
     return e;
 }
 
-int collection_run(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
+static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
 {
-    if (!possible) return ENOTSUP;
     int before = errno, e;
     uint32_t mine = 0;
     if (process_is_borrowed()) return EAGAIN;
@@ -322,6 +341,15 @@ int collection_run(enum collection_kind kind, enum collection_trigger trigger, b
         if (all.latest.number == mine && !all.latest.complete) e = EAGAIN;
     }
     errno = before;
+    return e;
+}
+
+int collection_run(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
+{
+    if (!possible) return ENOTSUP;
+    dead_stack_clear();
+    int e = run_and_wait(kind, trigger, wait, urgent);
+    dead_stack_clear();
     return e;
 }
 

@@ -12,86 +12,79 @@
 #include "preload/collection.h"
 #include "preload/face.h"
 #include "preload/fork.h"
+#include "preload/kept_file.h"
+#include "preload/leak_check.h"
 #include "preload/output.h"
 #include "preload/report.h"
 #include "preload/scope.h"
 #include "preload/snapshot.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool report, profile, follow;
-static struct {
-    int fd; /* a copy of stderr, only where something will be written: 0 otherwise */
-    dev_t device;
-    ino_t file;
-} own_stderr;
+static struct kept_file own_stderr; /* only where something will be written */
 static uint64_t interval;
 static bool verify;                 /* the key */
 static bool leaks;                  /* a major collection at the end */
-static atomic_bool collected;
 static bool on_signal;              /* the `signal` key is in use */
 static _Atomic uint64_t next_write; /* os_now_coarse of the next interval's profile */
 static atomic_bool done;
 static void (*next_exit)(int);
 
-/* Programs close their stderr before our handler runs (gnulib's close_stdout does, in every
-   coreutils program), so a copy is kept.  Programs that close all descriptors close it, too: it is
-   used only while it is the file that it was. */
-static void keep_stderr(void)
-{
-    struct stat is;
-    int fd = fcntl(2, F_DUPFD_CLOEXEC, 100);
-    if (fd < 0) return;
-    if (fstat(fd, &is) != 0) return;
-    own_stderr.fd = fd;
-    own_stderr.device = is.st_dev;
-    own_stderr.file = is.st_ino;
-}
-
 static int stderr_now(void)
 {
-    struct stat is;
-    if (own_stderr.fd > 0 && fstat(own_stderr.fd, &is) == 0 && is.st_dev == own_stderr.device &&
-        is.st_ino == own_stderr.file)
-        return own_stderr.fd;
-    return 2;
+    int fd = kept_file_now(&own_stderr);
+    return fd >= 0 ? fd : 2;
 }
 
 #define SIGNAL_PROFILE_MS 2000 /* that the end waits for a profile which the `signal` key began */
 
-static void process_ends(void)
+/* Returns the status that the process must end with, 0 if its own. */
+static int process_ends(void)
 {
-    if (verify && fork_here() == FORK_SAME) heap_check();
-    if (leaks && fork_here() == FORK_SAME && !atomic_exchange(&collected, true))
-        collection_run(COLLECTION_MAJOR, TRIGGER_EXIT, true, true);
-    else collection_apply();
-    if (on_signal && fork_here() == FORK_SAME) snapshot_wait(SIGNAL_PROFILE_MS);
-    if (!report && !profile) return;
+    if (!report && !profile && !on_signal && !verify && !leaks) return 0;
     switch (fork_here()) {
     case FORK_VFORK:
-        return;
+        return 0;
     case FORK_RAW:
         fork_catch_up();
         break;
     case FORK_SAME:
+        if (verify) heap_check();
+        if (on_signal) snapshot_wait(SIGNAL_PROFILE_MS);
         break;
     }
-    if (!follow && !output_first()) return;
-    if (atomic_exchange(&done, true)) return;
-    int before = errno;
+    if (!follow && !output_first()) return 0;
+    if (atomic_exchange(&done, true)) return 0;
+    int before = errno, status = 0;
+    /* Of a process of which nobody hears nothing is looked for. */
+    bool look = leaks && (profile || output_first() || collection_done);
+    int lost = look ? collection_run(COLLECTION_MAJOR, TRIGGER_EXIT, true, true) : 0;
     char file[CONFIG_PATH];
     int fd = stderr_now(), error = profile ? output_profile(NULL, "exit", fd, file) : 0;
-    if (report && output_first()) report_print(fd, profile && error == 0 ? file : NULL);
+    if (output_first()) {
+        if (report) report_print(fd, profile && error == 0 ? file : NULL);
+        if (leaks) status = leak_check_at_exit(lost, report ? fd : -1);
+    }
     errno = before;
+    return status;
 }
 
-static void at_exit(void *unused)
+/* A handler that calls exit lets the handlers that are left run (none: ours is the last) and the files be flushed, and the status is the
+   new one: glibc's exit takes each handler off its list before it calls it.  (_exit here would throw away what the program
+   has printed, as LeakSanitizer's check at exit does.) */
+static void before_exit(void *unused)
 {
-    process_ends();
+    int status = process_ends();
+    if (status) exit(status);
+}
+
+static void before_quick_exit(void *unused)
+{
+    int status = process_ends();
+    if (status) quick_exit(status);
 }
 
 /* Of the C++ ABI and glibc; `dso` NULL keeps the handler from running when a library is finalised.
@@ -116,15 +109,14 @@ void exit_start(const struct config *config)
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
     exit_pass_on();
     if (!report && !profile && !on_signal && !verify && !leaks) return;
-    if (report || profile) keep_stderr();
-    __cxa_atexit(at_exit, NULL, NULL);
-    __cxa_at_quick_exit(at_exit, NULL);
+    if (report || profile) kept_file_keep(&own_stderr, 2);
+    __cxa_atexit(before_exit, NULL, NULL);
+    __cxa_at_quick_exit(before_quick_exit, NULL);
 }
 
 void exit_forked(void)
 {
     atomic_store(&done, false);
-    atomic_store(&collected, false);
     if (interval) atomic_store(&next_write, os_now_coarse() + interval);
 }
 
@@ -141,7 +133,8 @@ void exit_tick(struct heap_thread_hook *unused, uint64_t now)
 
 static _Noreturn void leave(int status)
 {
-    process_ends();
+    int other = process_ends();
+    if (other) status = other;
     if (next_exit) next_exit(status);
     for (;;) raw_syscall(SYS_exit_group, status);
 }

@@ -106,7 +106,7 @@ void output_start(const struct config *config, char *const *arguments, char *con
             n += print_to(command + n, sizeof command - n, n ? " %s" : "%s", *arguments);
     make_absolute(config->output);
     /* Looked up only where it matters: the default pattern has %p. */
-    if (config->exit_profile || config->exit_report || config->interval_ns || config->signal ||
+    if (config->exit_profile || config->exit_report || config->exit_code || config->interval_ns || config->signal ||
         !config->follow || config_environment(environment, "GLEANER_FIRST"))
         first = first_of_tree(environment);
 }

@@ -5,6 +5,7 @@
 #include "heap/print.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
+#include "preload/collect_log.h"
 #include "preload/collection.h"
 #include "preload/dump.h"
 #include "preload/dump_signal.h"
@@ -13,8 +14,10 @@
 #include "preload/face.h"
 #include "preload/follow.h"
 #include "preload/fork.h"
+#include "preload/leak_check.h"
 #include "preload/output.h"
 #include "preload/scope.h"
+#include "preload/start_folder.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
 #include "sampler/sampler.h"
@@ -99,6 +102,8 @@ static void start_dumps(char **environment)
     }
     if (!dump_start()) return;
     collection_start(c);
+    leak_check_start(c, environment);
+    collect_log_start(c);
     if (c->signal && !dump_signal_start(c->signal, output_next))
         print_fd(2, "gleaner: signal %d is taken: it writes no profile\n", c->signal);
 }
@@ -125,6 +130,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     heap_start(&options);
     thread_exit_start();
     scope_start();
+    start_folder_note();
     output_start(c, arguments, environment);
     fork_start();
     exit_start(c);

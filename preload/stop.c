@@ -395,7 +395,10 @@ bool stop_world(const struct stop_job *job)
         if (tid < 0 && threads == 1) alone(&w);
         else if (tid < 0) stop_and_go(&w);
     }
-    if (r) atomic_store(&r->context, NULL);
+    if (r) { /* as the others' records: parked once, without a context now */
+        atomic_store(&r->context, NULL);
+        r->state = THREAD_PARKED;
+    }
     remember_outcome(&w.result);
     raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
     return true;

@@ -1,0 +1,12 @@
+/* next_symbol.h: what dlsym(RTLD_NEXT) finds, without dlsym.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef GLEANER_NEXT_SYMBOL_H
+#define GLEANER_NEXT_SYMBOL_H
+
+/* The address of the function `name` in the first object after this library, in the order of loading, that defines it; NULL
+   if none does. Versions are not looked at.  No lock, no allocation, no call into libc: for functions that the next object may call
+   while it allocates for dlsym. Objects that were there at the program's start only may follow us, or nobody may unload one
+   meanwhile. */
+void *next_symbol(const char *name);
+
+#endif
