@@ -1,5 +1,5 @@
 /* output.h: the forms in which a profile is written.  All take a profile that is symbolised,
-   unfolded and sorted, write to a stream, and leave errors of the stream to the caller's ferror.
+   unfolded and sorted, one of the measures that are shown, write to a stream, and leave errors of the stream to the caller's ferror.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_REPORT_OUTPUT_H
 #define GLEANER_REPORT_OUTPUT_H

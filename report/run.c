@@ -166,7 +166,6 @@ static char *set_output(struct request *request, const char *path, char **argv)
     request->conf = need_text(",exit:profile,output:%s%s", output, rest ? rest : "");
     free(rest);
     set_conf(request);
-    free(request->conf);
     return output;
 }
 
@@ -293,7 +292,6 @@ static int run_and_report(struct request *request, const char *path, char **argv
     profile_free(profile);
     free(file);
     free(folder);
-    free(request->conf);
     if (pid < 0) return status;
     if (fails) exit(request->fail);
     end_as(wait_status);
@@ -348,14 +346,17 @@ int command_run(int argc, char **argv)
     if (request.output && !*request.output) usage_error("run", "--output needs a file name");
     request_implied(&request);
     char *path = program_find(argv[optind]);
-    if (!path) return not_started(argv[optind], errno);
-    if (!set_preload()) {
-        free(path);
-        return EXIT_PROBLEM;
-    }
-    int status = !request.output     ? run_and_report(&request, path, argv + optind)
+    int status;
+    if (!path)
+        status = not_started(argv[optind], errno);
+    else if (!set_preload())
+        status = EXIT_PROBLEM;
+    else
+        status = !request.output     ? run_and_report(&request, path, argv + optind)
                  : request.fail >= 0 ? run_and_judge(&request, path, argv + optind)
                                      : replace_ourselves(&request, path, argv + optind);
     free(path);
+    free(request.conf);
+    free(request.suppressions);
     return status;
 }

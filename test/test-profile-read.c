@@ -5,6 +5,7 @@
 #include "report/basics.h"
 #include "report/output.h"
 #include "report/profile_read.h"
+#include "report/suppress.h"
 
 #include <check.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 
 static const char head[] = "gleaner:{\"version\":1,\"pid\":77,\"command\":\"/bin/server -x\","
                            "\"totals\":{\"alloc\":{\"objects\":9,\"bytes\":900},"
-                           "\"live\":{\"objects\":4,\"bytes\":400}}}";
+                           "\"live\":{\"objects\":4,\"bytes\":400}},\"suppressions\":[\"lose*\"]}";
 
 /* Two stacks, one of them with two sizes of blocks; a period of 1000 bytes. */
 static struct maker *small_profile(int64_t period)
@@ -145,13 +146,39 @@ END_TEST
 static void write_everything(struct profile *profile, FILE *nowhere)
 {
     model_unfold(profile);
-    for (int measure = 0; measure < MEASURES; measure++) {
+    suppress_known(profile, NULL, 0);
+    for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
         model_sort(profile, (enum measure)measure);
         text_write(nowhere, profile, (enum measure)measure, 0);
         json_write(nowhere, profile, (enum measure)measure, 0);
         collapsed_write(nowhere, profile, (enum measure)measure);
         pprof_write(nowhere, profile, (enum measure)measure);
     }
+}
+
+/* Each kind of lost blocks; the profile brings a pattern that matches one of them. */
+static void add_lost(struct maker *maker)
+{
+    uint64_t place = maker_place(maker, 1, 0x10030);
+    maker_line(maker, place, "lose_session", "server.c", 20);
+    static const char *const kinds[] = {"direct", "indirect", "possible", "false", "new"};
+    for (int i = 0; i < 5; i++)
+        maker_add(maker,
+                  &(struct maker_sample){.places = {place},
+                                         .values = {0, 0, 0, 0, i < 2 ? 5 : 0, i < 2 ? 500 : 0},
+                                         .size = 100,
+                                         .stack_note = i == 1 ? "caller" : NULL,
+                                         .lost = kinds[i],
+                                         .why = i == 2 ? "narrow" : NULL,
+                                         .labels = {{"objects_low", 2},
+                                                    {"objects_high", 9},
+                                                    {"bytes_low", 200},
+                                                    {"bytes_high", 900},
+                                                    {"first_missed", 1790000000000000000},
+                                                    {"last_reached", 1780000000000000000},
+                                                    {"lost_objects", 3},
+                                                    {"lost_bytes", 300},
+                                                    {i == 1 ? "head" : "site", 7}}});
 }
 
 /* Flipped bits, with a fixed seed: read or refused, printed in every form, never a crash.  (Run
@@ -161,6 +188,7 @@ START_TEST(test_flipped_bits)
     char problem[PROBLEM_BYTES];
     struct maker *maker = small_profile(1000);
     size_t length;
+    add_lost(maker);
     uint8_t *bytes = maker_bytes(maker, false, &length);
     FILE *nowhere = fopen("/dev/null", "w");
     uint64_t state = 42 + (uint64_t)_i;
