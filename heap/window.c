@@ -11,7 +11,7 @@ uintptr_t window_base;
 #define LOWEST ((uintptr_t)0x100000000000)
 #define HIGHEST ((uintptr_t)0x280000000000)
 #define STEP (4 * GIB)
-#define LOW_HALF(random) (GIB + (random) % 8 * (GIB / 4))
+#define LOW_HALF(random) (GIB + ((random) % 1024 | 1) * (2 * MIB)) /* nor is it round: 0x80000000 is in every program */
 
 void window_start(void)
 {
