@@ -37,6 +37,8 @@ struct scan_argument {
 #define ENTRY_FILE ((uint64_t)1 << 61)
 #define ENTRY_GUARD ((uint64_t)1 << 58) /* 6.15 */
 
+#define GUARD_INSTALL 102 /* MADV_GUARD_INSTALL, 6.13 */
+
 #define REGIONS 512
 #define ENTRIES 2048
 #define RESIDENT 16384
@@ -77,9 +79,17 @@ static bool scan_works(struct present *p)
     for (int guards = 1; guards >= 0; guards--) {
         p->knows_guards = guards;
         long n = scan(p, &a, here, here + p->page, PRESENT_COPIED);
-        if (n != -EINVAL) return n == 1 && region.from == here;
+        if (n == 1 && region.from == here) return true;
+        if (n != -EINVAL) break;
     }
+    p->knows_guards = false;
     return false;
+}
+
+/* Asked for nothing, an advice that is unknown is refused all the same. */
+static bool has_guards(uint32_t page)
+{
+    return raw_syscall(SYS_madvise, page, 0, GUARD_INSTALL) == 0;
 }
 
 static bool pagemap_works(struct present *p)
@@ -129,6 +139,7 @@ void present_start(struct present *p, enum present_way at_best)
     } else if (at_best <= PRESENT_MINCORE && mincore_works(p)) {
         p->way = PRESENT_MINCORE;
     }
+    if (p->way < PRESENT_MINCORE) p->may_be_guards = !p->knows_guards && has_guards(p->page);
     if (p->way == PRESENT_PAGEMAP || p->way == PRESENT_MINCORE) p->no_swap = nothing_swapped();
 }
 
@@ -143,24 +154,25 @@ void present_end(struct present *p)
 struct run {
     struct present *present;
     uintptr_t from, to;
-    bool swapped;
+    bool absent;
     void (*each)(uintptr_t from, uintptr_t to, void *user);
     void *user;
 };
 
 static void run_end(struct run *r)
 {
-    r->present->swapped = r->swapped;
+    r->present->absent = r->absent;
+    r->present->swapped = r->absent && r->present->may_be_guards;
     if (r->from < r->to) r->each(r->from, r->to, r->user);
     r->from = r->to = 0;
 }
 
-static void run_add(struct run *r, uintptr_t from, uintptr_t to, bool swapped)
+static void run_add(struct run *r, uintptr_t from, uintptr_t to, bool absent)
 {
-    if (from != r->to || swapped != r->swapped) {
+    if (from != r->to || absent != r->absent) {
         run_end(r);
         r->from = from;
-        r->swapped = swapped;
+        r->absent = absent;
     }
     r->to = to;
 }

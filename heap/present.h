@@ -13,10 +13,12 @@ struct present {
     enum present_way way; /* the best that works here */
     int fd;               /* of pagemap, -1 */
     uint32_t page;        /* bytes of a page of the system */
-    bool knows_guards;    /* the kernel tells guard regions apart from swapped pages (6.15) */
+    bool knows_guards;    /* PAGEMAP_SCAN tells guard regions apart from swapped pages (Linux 6.15) */
+    bool may_be_guards;   /* nothing tells them apart (6.13, 6.14) */
     bool no_swap;         /* nothing private of this process is swapped out: mincore tells all */
-    bool swapped;         /* for present_each's `each`: the run is not in memory, and on Linux 6.13 and 6.14 it may
-                             be a guard region: not to be loaded from, but by /proc/self/mem */
+    /* For present_each's `each`: the run */
+    bool absent;          /* is not in memory, */
+    bool swapped;         /* and it may be a guard region: not to be loaded from, but by /proc/self/mem */
 };
 
 /* Opens the pagemap of the calling process (a snapshot child opens its own) and finds out what works.

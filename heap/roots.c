@@ -160,7 +160,7 @@ static void found(uintptr_t from, uintptr_t to, void *user)
         uintptr_t begins = m->from > from ? m->from : from, ends = m->to < to ? m->to : to;
         if (ends - begins > f->budget) ends = begins + f->budget;
         f->budget -= ends - begins;
-        f->by_file = !m->readable || m->cut_short || f->present.swapped;
+        f->by_file = !m->readable || m->cut_short || f->present.absent;
         emit(f, begins, ends);
     }
 }

@@ -25,7 +25,7 @@
 struct seen {
     uintptr_t base, last;
     size_t pages, runs;
-    char page[4096]; /* 'x' present, 's' swapped */
+    char page[4096]; /* 'x' in memory, 's' not */
     struct present *present;
 };
 
@@ -40,7 +40,7 @@ static void see(uintptr_t from, uintptr_t to, void *user)
     s->runs++;
     s->pages += (to - from) / PAGE;
     for (size_t i = (from - s->base) / PAGE; i < (to - s->base) / PAGE && i < sizeof s->page; i++) {
-        s->page[i] = s->present->swapped ? 's' : 'x';
+        s->page[i] = s->present->absent ? 's' : 'x';
     }
 }
 
