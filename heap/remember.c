@@ -10,7 +10,7 @@
       without remember_arm).  A major collection between two minor ones makes more blocks old, which takes nothing away.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/remember.h"
-#include "heap/collect.h"
+#include "heap/load_all.h"
 #include "heap/remember_cost.h"
 #include "heap/remember_ranges.h"
 #include "heap/remember_sample.h"
@@ -23,16 +23,32 @@
 static enum remember_way forced, way = REMEMBER_SWEEP;
 static bool measured; /* fault_ns and arm_ns are known */
 static unsigned lost_descriptors;
-static bool words_no_arm;  /* remember_words without remember_arm */
+static bool words_no_arm; /* remember_words without remember_arm */
 static bool written_known;
 static double sweep_ns, look_ns, fault_ns, arm_ns; /* a page */
 static double written_part;                        /* W / P */
 static uint64_t old_pages;
 static struct remember_stats last;
 
-void remember_start(enum remember_way f) { forced = f; }
+void remember_start(enum remember_way f)
+{
+    forced = f;
+}
 
-enum remember_way remember_way(void) { return way; }
+enum remember_way remember_way(void)
+{
+    return way;
+}
+
+void remember_settle(void)
+{
+    track_settle();
+}
+
+int remember_descriptor(void)
+{
+    return track_descriptor();
+}
 
 void remember_fork_child(void)
 {
@@ -54,10 +70,16 @@ void remember_stats(struct remember_stats *to)
 
 /* ---- reading ---- */
 
+/* Ranges that were read in one way. */
+struct part {
+    uint64_t bytes, read, ns; /* of them; what of them was read for words; and how long it took */
+};
+
 struct reading {
     struct sweep *sweep;
     struct present *present;
-    uint64_t bytes, tracked, written; /* of all ranges; of those that tracking knew; of the pages that it named there */
+    struct part swept, tracked;
+    uint64_t written; /* bytes of pages that tracking named */
     bool ok;
 };
 
@@ -71,39 +93,52 @@ static void written_pages(uintptr_t from, uintptr_t to, void *user)
 static bool read_range(uintptr_t from, uintptr_t to, void *user)
 {
     struct reading *r = user;
-    r->bytes += to - from;
-    uint64_t written = r->written;
-    if (way == REMEMBER_TRACK && track_read(r->present, from, to, written_pages, r)) {
-        r->tracked += to - from;
-        return true;
+    uint64_t began = cost_clock(), before = sweep_bytes(r->sweep), written = r->written;
+    struct part *part = &r->tracked;
+    if (way != REMEMBER_TRACK || !track_read(r->present, from, to, written_pages, r)) {
+        part = &r->swept;
+        r->written = written;
+        r->ok = present_each(r->present, from, to, true, sweep_pages, r->sweep);
     }
-    r->written = written;
-    r->ok = present_each(r->present, from, to, true, sweep_pages, r->sweep);
+    part->bytes += to - from;
+    part->read += sweep_bytes(r->sweep) - before;
+    part->ns += cost_clock() - began;
     return r->ok;
 }
 
 /* A mean that forgets: a cycle that was disturbed does not decide alone. */
-static void learn(double *mean, double now) { *mean = *mean == 0 ? now : *mean * 0.75 + now * 0.25; }
-
-static void learn_from(const struct reading *r, uint64_t read, double ns)
+static void learn(double *mean, double now)
 {
-    uint64_t pages = read / OS_PAGE;
+    *mean = *mean == 0 ? now : *mean * 0.75 + now * 0.25;
+}
+
+static double pages(uint64_t bytes)
+{
+    return (double)bytes / OS_PAGE;
+}
+
+static void learn_from(const struct reading *r)
+{
+    const struct part *s = &r->swept, *t = &r->tracked;
+    if (s->read >= MIB && s->read >= s->bytes / 2) learn(&sweep_ns, (double)s->ns / pages(s->read));
+    if (t->bytes >= MIB) {
+        double look = ((double)t->ns - pages(r->written) * arm_ns - pages(t->read) * sweep_ns) /
+                      pages(t->bytes);
+        learn(&look_ns, look > 1 ? look : 1);
+        written_part = (double)r->written / (double)t->bytes;
+        written_known = true;
+    }
     if (way != REMEMBER_TRACK) {
         unsigned found, changed;
         sample_result(&found, &changed);
-        if (pages >= 256 && 2 * read >= r->bytes) learn(&sweep_ns, ns / (double)pages);
         if (found < SAMPLES_LEAST) return;
         written_part = (double)changed / found;
-        written_known = true;
-    } else if (r->tracked >= MIB) {
-        double look = (ns - (double)pages * sweep_ns - (double)r->written / OS_PAGE * arm_ns) / ((double)r->tracked / OS_PAGE);
-        learn(&look_ns, look > 1 ? look : 1);
-        written_part = (double)r->written / (double)r->tracked;
         written_known = true;
     }
 }
 
-bool remember_words(struct marker *m, const struct white *young, uintptr_t guard, struct present *present)
+bool remember_words(struct marker *m, const struct white *young, uintptr_t guard,
+                    struct present *present)
 {
     if (words_no_arm) { /* see 3 */
         track_forget();
@@ -114,22 +149,25 @@ bool remember_words(struct marker *m, const struct white *young, uintptr_t guard
         way = REMEMBER_SWEEP;
         lost_descriptors++;
     }
-    struct reading r = {.sweep = sweep_begin(m, young, guard), .present = present, .ok = true};
+    struct reading r = {
+        .sweep = sweep_begin(m, young, guard, present), .present = present, .ok = true};
     if (!r.sweep) return false;
     if (!sweep_any(r.sweep)) { /* what was written stays marked so */
         sweep_end(r.sweep);
         return true;
     }
-    uint64_t began = collect_clock();
-    if (way != REMEMBER_TRACK) sample_begin(old_pages);
+    struct load_all loads;
+    load_all_begin(&loads);
+    if (way != REMEMBER_TRACK) sample_begin();
     ranges_each(read_range, &r);
     if (way != REMEMBER_TRACK) sample_end();
-    uint64_t read = sweep_end(r.sweep);
-    learn_from(&r, read, (double)(collect_clock() - began));
-    old_pages = r.bytes / OS_PAGE;
-    last.bytes = r.bytes;
-    last.bytes_scanned = read;
-    last.bytes_written = written_known ? (uint64_t)(written_part * (double)r.bytes) : 0;
+    load_all_end(&loads);
+    sweep_end(r.sweep);
+    learn_from(&r);
+    last.bytes = r.swept.bytes + r.tracked.bytes;
+    last.bytes_scanned = r.swept.read + r.tracked.read;
+    old_pages = last.bytes / OS_PAGE;
+    last.bytes_written = written_known ? (uint64_t)(written_part * (double)last.bytes) : 0;
     return r.ok;
 }
 
@@ -144,19 +182,47 @@ static bool measure(struct present *p)
     return measured;
 }
 
-static bool may_track(struct present *p) { return measure(p) && track_start(p); }
+static bool may_track(struct present *p)
+{
+    return measure(p) && track_start(p);
+}
+
+struct huge {
+    struct present *present;
+    uint64_t bytes, huge;
+};
+
+static bool count_huge(uintptr_t from, uintptr_t to, void *user)
+{
+    struct huge *h = user;
+    h->bytes += to - from;
+    h->huge += track_huge_bytes(h->present, from, to);
+    return true;
+}
+
+static bool keeps_huge(const struct remember_cost *c, struct present *p)
+{
+    struct huge h = {p, 0, 0};
+    if (!cost_keeps_huge(c, 1)) return false;
+    ranges_each(count_huge, &h);
+    return cost_keeps_huge(c, h.bytes > 0 ? (double)h.huge / (double)h.bytes : 0);
+}
 
 static enum remember_way choose(struct present *p)
 {
     if (forced == REMEMBER_SWEEP) return REMEMBER_SWEEP;
     if (forced == REMEMBER_TRACK) return may_track(p) ? REMEMBER_TRACK : REMEMBER_SWEEP;
     struct remember_cost c = {.pages = (double)old_pages, .sweep = sweep_ns};
-    if (cost_of_sweep(&c) < COST_WORTH_NS || !written_known || lost_descriptors >= LOST_MOST || !measure(p)) return REMEMBER_SWEEP;
+    if (cost_of_sweep(&c) < COST_WORTH_NS || !written_known || lost_descriptors >= LOST_MOST ||
+        !measure(p))
+        return REMEMBER_SWEEP;
     c.written = c.pages * written_part;
     c.look = look_ns;
     c.arm = arm_ns;
     c.fault = fault_ns;
-    return cost_says_track(&c, way == REMEMBER_TRACK) && track_start(p) ? REMEMBER_TRACK : REMEMBER_SWEEP;
+    bool now = way == REMEMBER_TRACK;
+    if (!cost_says_track(&c, now) || (!now && keeps_huge(&c, p))) return REMEMBER_SWEEP;
+    return track_start(p) ? REMEMBER_TRACK : REMEMBER_SWEEP;
 }
 
 struct arming {
@@ -184,8 +250,8 @@ void remember_arm(struct present *p)
     }
     way = REMEMBER_TRACK;
     struct arming a = {p, 0, true};
-    uint64_t began = collect_clock();
+    uint64_t began = cost_clock();
     ranges_each(arm_range, &a);
     track_armed();
-    if (a.pages >= MIB / OS_PAGE) learn(&arm_ns, (double)(collect_clock() - began) / (double)a.pages);
+    if (a.pages >= MIB / OS_PAGE) learn(&arm_ns, (double)(cost_clock() - began) / (double)a.pages);
 }

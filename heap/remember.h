@@ -1,8 +1,8 @@
 /* remember.h: which old memory may hold pointers to young blocks, without a write barrier.  DESIGN section 5.
 
    Two ways: a sweep of all old memory with a vectorised filter, or write tracking by userfaultfd (Linux 6.7).  Which is cheaper is found
-   out while it runs, see remember.c; until then, and where tracking cannot be had, it is the sweep.  All but remember_start and
-   remember_fork_child are called inside the pause (raw system calls, memory of its own that is gone before they return).
+   out while it runs, see remember.c; until then, and where tracking cannot be had, it is the sweep.  remember_words and remember_arm are
+   called inside the pause (raw system calls, memory of its own that is gone before they return).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_REMEMBER_H
 #define GLEANER_REMEMBER_H
@@ -27,6 +27,13 @@ bool remember_words(struct marker *, const struct white *young, uintptr_t guard,
    called after remember_words, the next cycle takes all old memory for written.  A major collection need not call it. */
 void remember_arm(struct present *);
 
+/* After every collection, outside the pause, in any thread of the program: opens the descriptor that tracking wants, or closes the one
+   that it needs no more (the pause has a descriptor table of its own).  Raw system calls.  The holder of the gate. */
+void remember_settle(void);
+
+/* The descriptor that the pause needs in its table; -1: none. */
+int remember_descriptor(void);
+
 /* After a fork, in the child: what is tracked is the parent's. */
 void remember_fork_child(void);
 
@@ -34,8 +41,10 @@ struct remember_stats {
     enum remember_way way;  /* of the next cycle */
     uint64_t bytes;         /* old memory in the last cycle, and */
     uint64_t bytes_scanned; /* what of it was read for words */
-    uint64_t bytes_written; /* what was written between the last two cycles: counted by tracking, else estimated; 0: unknown */
-    double sweep_ns_per_kib, track_ns_per_page, arm_ns_per_page; /* as measured: reading; a write to an armed page; arming. 0: not yet */
+    uint64_t bytes_written; /* what was written between the last two cycles: counted by tracking, else
+                               estimated; 0: unknown */
+    /* As measured, 0: not yet: to read a KiB, to write to an armed page, to arm one. */
+    double sweep_ns_per_kib, track_ns_per_page, arm_ns_per_page;
 };
 void remember_stats(struct remember_stats *);
 

@@ -14,15 +14,17 @@
 #include "heap/window.h"
 
 #define FILTER_UNIT_SHIFT 15
-#define FILTER_AREAS (WINDOW_LARGE_OFFSET + WINDOW_LARGE_BYTES) /* of the window: where blocks lie */
+#define FILTER_AREAS                                                                               \
+    (WINDOW_LARGE_OFFSET + WINDOW_LARGE_BYTES) /* of the window: where blocks lie */
 #define FILTER_UNITS (FILTER_AREAS >> FILTER_UNIT_SHIFT)
-#define FILTER_GROUP 32u  /* words */
-#define FILTER_MOST 512u  /* words a call */
+#define FILTER_GROUP 32u /* words */
+#define FILTER_MOST 512u /* words a call */
 
 struct filter {
-    uintptr_t low, bytes; /* from the first young unit to the end of the last one; bytes 0: there is none */
-    uintptr_t guard;      /* of mark_demangled; 0: words are not demangled */
-    uint64_t *unit;       /* FILTER_UNITS bits */
+    uintptr_t low,
+        bytes; /* from the first young unit to the end of the last one; bytes 0: there is none */
+    uintptr_t guard; /* of mark_demangled; 0: words are not demangled */
+    uint64_t *unit;  /* FILTER_UNITS bits */
 };
 
 /* Sets the bits of the units that [from, from + bytes) touches, an address range in the window's areas. */

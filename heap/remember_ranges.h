@@ -13,7 +13,10 @@
 #define RANGE_UNIT_SHIFT 26
 #define RANGE_UNITS (WINDOW_TABLES_OFFSET >> RANGE_UNIT_SHIFT)
 
-static inline unsigned range_unit(uintptr_t address) { return (unsigned)((address - window_base) >> RANGE_UNIT_SHIFT); }
+static inline unsigned range_unit(uintptr_t address)
+{
+    return (unsigned)((address - window_base) >> RANGE_UNIT_SHIFT);
+}
 
 /* Can a live block lie in the pool? */
 static inline bool pool_may_live(const struct pool *p)

@@ -2,22 +2,26 @@
 #include "heap/remember_sample.h"
 #include "heap/meta.h"
 
-#define ROOM (2 * SAMPLE_WANTED)
-
 /* In the window's tables, where no scan of roots looks: page addresses and hashes would be taken for pointers. */
 struct samples {
     unsigned n;
     struct {
         const uint64_t *page;
         uint64_t hash;
-    } of[ROOM];
+    } of[SAMPLE_MOST];
 };
 
 uint64_t sample_mask = UINT64_MAX;
+static unsigned bits; /* the mask has so many, the highest: those depend on all of the address */
 static struct samples *before, *after;
 static unsigned at, found, changed; /* `at`: the next of `before` that the sweep may come to */
 
-void sample_begin(uint64_t pages)
+static uint64_t mask_of(unsigned n)
+{
+    return n == 0 ? 0 : ~(uint64_t)0 << (64 - n);
+}
+
+void sample_begin(void)
 {
     if (!before) {
         struct samples *both = meta_alloc(2 * sizeof *both);
@@ -25,11 +29,18 @@ void sample_begin(uint64_t pages)
         before = both;
         after = both + 1;
     }
-    unsigned bits = 0;
-    while (pages >> bits > SAMPLE_WANTED) bits++;
-    /* The product's high bits depend on all of the address. */
-    sample_mask = bits == 0 ? 0 : ~(uint64_t)0 << (64 - bits);
+    if (bits > 0 && before->n < SAMPLE_MOST / 4) bits--;
+    sample_mask = mask_of(bits);
     after->n = at = found = changed = 0;
+}
+
+static void drop_half(void)
+{
+    sample_mask = mask_of(++bits);
+    unsigned n = 0;
+    for (unsigned i = 0; i < after->n; i++)
+        if (sample_is(after->of[i].page)) after->of[n++] = after->of[i];
+    after->n = n;
 }
 
 static uint64_t hash_of(const uint64_t *page)
@@ -45,13 +56,14 @@ static uint64_t hash_of(const uint64_t *page)
 
 void sample_take(const uint64_t *page)
 {
+    while (after->n == SAMPLE_MOST) drop_half();
+    if (!sample_is(page)) return;
     uint64_t hash = hash_of(page);
     while (at < before->n && before->of[at].page < page) at++;
     if (at < before->n && before->of[at].page == page) {
         found++;
         changed += before->of[at].hash != hash;
     }
-    if (after->n == ROOM) return;
     after->of[after->n].page = page;
     after->of[after->n++].hash = hash;
 }

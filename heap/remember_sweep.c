@@ -4,19 +4,27 @@
 #include "heap/remember_filter.h"
 #include "heap/remember_ranges.h"
 #include "heap/remember_sample.h"
+#include "heap/syscall.h"
+
+#include <fcntl.h>
 
 #define BATCH 512u
 _Static_assert(FILTER_MOST * sizeof(uintptr_t) == OS_PAGE, "the filter takes a page at a time");
 
 struct sweep {
     struct marker *marker;
+    const struct white *young;
+    const struct present *present;
     struct filter filter;
     uint64_t bytes;
+    bool by_file;        /* the pages may be guard regions: to be copied, not loaded (present.h) */
+    long memory;         /* /proc/…/mem, -1: not opened */
     uint32_t mixed_pool; /* the latest pool that was asked for old blocks, and the answer */
     bool mixed;
     unsigned n;
     uintptr_t batch[BATCH];
     uint16_t found[FILTER_MOST];
+    _Alignas(32) uintptr_t copy[FILTER_MOST];
     uint64_t unit[FILTER_UNITS / 64 + 1];
 };
 
@@ -50,11 +58,15 @@ static void add_large(struct filter *f, const struct white *young)
         }
 }
 
-struct sweep *sweep_begin(struct marker *m, const struct white *young, uintptr_t guard)
+struct sweep *sweep_begin(struct marker *m, const struct white *young, uintptr_t guard,
+                          const struct present *present)
 {
     struct sweep *s = os_map(round_up(sizeof *s, OS_PAGE));
     if (!s) return NULL;
     s->marker = m;
+    s->young = young;
+    s->present = present;
+    s->memory = -1;
     s->filter = (struct filter){.guard = guard, .unit = s->unit};
     s->mixed_pool = ID_NONE;
     add_pools(&s->filter, young, false);
@@ -63,7 +75,10 @@ struct sweep *sweep_begin(struct marker *m, const struct white *young, uintptr_t
     return s;
 }
 
-bool sweep_any(const struct sweep *s) { return s->filter.bytes != 0; }
+bool sweep_any(const struct sweep *s)
+{
+    return s->filter.bytes != 0;
+}
 
 /* ---- words ---- */
 
@@ -79,12 +94,32 @@ static inline void add_word(struct sweep *s, uintptr_t word)
     s->batch[s->n++] = word;
 }
 
-/* A page's words that pass the filter: their numbers are in s->found. */
-static inline unsigned filter_page(struct sweep *s, const uintptr_t *page)
+/* NULL for what cannot be read: a guard. */
+static NOINLINE const uintptr_t *copy_page(struct sweep *s, uintptr_t page)
 {
-    sample_page(page);
+    if (s->memory < 0)
+        s->memory =
+            raw_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/mem", O_RDONLY | O_CLOEXEC, 0);
+    if (s->memory < 0) return (const uintptr_t *)page; /* not dumpable: as the marker */
+    return raw_syscall(SYS_pread64, s->memory, s->copy, OS_PAGE, page) == (long)OS_PAGE ? s->copy
+                                                                                        : NULL;
+}
+
+/* A page's words that pass the filter: their numbers are in s->found. */
+static inline unsigned filter_page(struct sweep *s, uintptr_t page, const uintptr_t **words)
+{
+    *words = likely(!s->by_file) ? (const uintptr_t *)page : copy_page(s, page);
+    if (unlikely(!*words)) return 0;
+    if (likely(!s->by_file)) sample_page(*words);
     s->bytes += OS_PAGE;
-    return filter_words(&s->filter, page, OS_PAGE / sizeof *page, s->found);
+    return filter_words(&s->filter, *words, FILTER_MOST, s->found);
+}
+
+/* Young memory is not read, but what is written of it would be written while it is tracked, too: its pages were armed if they were there
+   at the collection before. */
+static void only_sample(const struct sweep *s, uintptr_t from, uintptr_t to)
+{
+    for (; from < to && !s->by_file; from += OS_PAGE) sample_page((const uint64_t *)from);
 }
 
 /* ---- pools ---- */
@@ -121,10 +156,11 @@ static void pool_part(struct sweep *s, const struct pool *p, uintptr_t from, uin
     uintptr_t base = pool_base(p);
     const int8_t *state = state_of((const void *)base, medium);
     for (uintptr_t page = from; page < to; page += OS_PAGE) {
-        const uintptr_t *words = (const uintptr_t *)page;
-        unsigned n = filter_page(s, words);
+        const uintptr_t *words;
+        unsigned n = filter_page(s, page, &words);
         for (unsigned i = 0; i < n; i++) {
-            size_t start = (size_t)slot_of_offset(class, page - base + s->found[i] * sizeof *words) * size;
+            size_t start =
+                (size_t)slot_of_offset(class, page - base + s->found[i] * sizeof *words) * size;
             if (start + size > pool_bytes(p)) continue; /* what is left over at its end */
             int8_t is = state[start >> shift];
             if (state_is_live(is) && (is & STATE_OLD)) add_word(s, words[s->found[i]]);
@@ -138,7 +174,12 @@ static void sweep_pools(struct sweep *s, uintptr_t from, uintptr_t to, bool medi
         const struct pool *p = pool_of((const void *)from, medium);
         uintptr_t end = pool_base(p) + pool_bytes(p);
         if (end > to) end = to;
-        if (pool_may_live(p) && (!filter_has(&s->filter, from) || has_old_cached(s, p))) pool_part(s, p, from, end);
+        if (pool_may_live(p)) {
+            if (!filter_has(&s->filter, from) || has_old_cached(s, p))
+                pool_part(s, p, from, end);
+            else
+                only_sample(s, from, end);
+        }
         from = end;
     }
 }
@@ -156,28 +197,45 @@ static void sweep_large(struct sweep *s, uintptr_t from, uintptr_t to)
         }
         uintptr_t end = (uintptr_t)large_address(page) + bytes;
         if (end > to) end = to;
-        bool old = atomic_load(&large_record_of(page)->state) & LARGE_OLD;
+        if (!(atomic_load(&large_record_of(page)->state) & LARGE_OLD)) {
+            only_sample(s, from, end);
+            from = end;
+        }
         for (; from < end; from += OS_PAGE) {
-            if (!old) continue;
-            const uintptr_t *words = (const uintptr_t *)from;
-            unsigned n = filter_page(s, words);
+            const uintptr_t *words;
+            unsigned n = filter_page(s, from, &words);
             for (unsigned i = 0; i < n; i++) add_word(s, words[s->found[i]]);
         }
     }
 }
 
+static void sweep_seen(uintptr_t from, uintptr_t to, void *user)
+{
+    uintptr_t offset = from - window_base;
+    if (offset >= WINDOW_LARGE_OFFSET)
+        sweep_large(user, from, to);
+    else
+        sweep_pools(user, from, to, offset >= WINDOW_MEDIUM_OFFSET);
+}
+
 void sweep_pages(uintptr_t from, uintptr_t to, void *user)
 {
     struct sweep *s = user;
-    uintptr_t offset = from - window_base;
-    if (offset >= WINDOW_LARGE_OFFSET) sweep_large(s, from, to);
-    else sweep_pools(s, from, to, offset >= WINDOW_MEDIUM_OFFSET);
+    s->by_file = s->present->swapped && !s->present->knows_guards;
+    if (white_is_blind(s->young, from, to - from))
+        ranges_each_gap(s->young->blind, from, to, sweep_seen, s);
+    else
+        sweep_seen(from, to, s);
 }
 
-uint64_t sweep_end(struct sweep *s)
+uint64_t sweep_bytes(const struct sweep *s)
 {
-    uint64_t bytes = s->bytes;
+    return s->bytes;
+}
+
+void sweep_end(struct sweep *s)
+{
     if (s->n > 0) hand_over(s);
+    if (s->memory >= 0) raw_syscall(SYS_close, s->memory);
     os_unmap(s, round_up(sizeof *s, OS_PAGE));
-    return bytes;
 }

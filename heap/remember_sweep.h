@@ -13,16 +13,22 @@
 
 struct sweep;
 
-/* Notes where the young blocks lie that are white now. `guard`: of mark_demangled, 0 for none.  NULL without memory. */
-struct sweep *sweep_begin(struct marker *, const struct white *young, uintptr_t guard);
+/* Notes where the young blocks lie that are white now. `guard`: of mark_demangled, 0 for none.  `present` is the one that the caller
+   asks for pages, while it asks.  NULL without memory. */
+struct sweep *sweep_begin(struct marker *, const struct white *young, uintptr_t guard,
+                          const struct present *present);
 
 /* Is there any young block? */
 bool sweep_any(const struct sweep *);
 
-/* Reads the old blocks' words in [from, to), which are present pages of one area. `user` is the sweep: for present_each. */
+/* Reads the old blocks' words in [from, to), which are present or swapped pages of one area; those in blind parts are roots and left
+   out. `user` is the sweep: for present_each. */
 void sweep_pages(uintptr_t from, uintptr_t to, void *user);
 
-/* Hands over what is left; returns the bytes that were read. */
-uint64_t sweep_end(struct sweep *);
+/* Bytes that were read so far. */
+uint64_t sweep_bytes(const struct sweep *);
+
+/* Hands over what is left. */
+void sweep_end(struct sweep *);
 
 #endif

@@ -3,6 +3,7 @@
 #include "heap/mark.h"
 #include "heap/os.h"
 #include "heap/proc_text.h"
+#include "heap/remember_cost.h"
 #include "heap/remember_ranges.h"
 #include "heap/syscall.h"
 
@@ -12,7 +13,6 @@
 #include <linux/userfaultfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 /* linux/userfaultfd.h and linux/fs.h since 6.7; the headers may be older than the kernel. */
 #define FEATURES ((uint64_t)1 << 13 | (uint64_t)1 << 15) /* WP_UNPOPULATED, WP_ASYNC */
@@ -30,6 +30,8 @@ struct scan_argument {
 #define IS_WRITTEN (1 << 1)
 #define IS_PRESENT (1 << 3)
 #define IS_SWAPPED (1 << 4)
+#define IS_HUGE (1 << 6)
+#define IS_GUARD (1 << 8) /* 6.15 */
 
 #define REGIONS 256
 #define HIGH_FD (1 << 16)
@@ -39,9 +41,12 @@ enum unit { UNIT_WRITTEN, UNIT_ARMED, UNIT_ARMING, UNIT_FAILED };
 
 static int descriptor = -1;
 static uint64_t device, inode;
-static long owner;   /* the process whose it is */
-static bool refused; /* by the kernel, for good, or by the self-test */
-static bool refuse;  /* tests */
+static long owner;    /* the process whose it is */
+static bool refused;  /* by the kernel, for good, or by the self-test */
+static bool tested;   /* this descriptor */
+static bool missed;   /* track_start wants one */
+static int left = -1; /* one that track_stop wants closed */
+static bool refuse;   /* tests */
 static uint8_t unit_state[RANGE_UNITS];
 static bool any_armed;
 
@@ -51,7 +56,10 @@ void track_refuse(bool yes)
     refused = false;
 }
 
-int track_descriptor(void) { return descriptor; }
+int track_descriptor(void)
+{
+    return descriptor;
+}
 
 void track_forget(void)
 {
@@ -70,32 +78,36 @@ static bool identify(int fd, uint64_t *dev, uint64_t *ino)
     return true;
 }
 
-static bool is_ours(void)
+/* Is it the descriptor that was opened last, and by this process? */
+static bool is_ours(int fd)
 {
     uint64_t dev, ino;
-    return descriptor >= 0 && identify(descriptor, &dev, &ino) && dev == device && ino == inode;
-}
-
-bool track_check(void)
-{
-    if (descriptor < 0) return false;
-    if (owner == raw_syscall(SYS_getpid, 0) && is_ours()) return true;
-    descriptor = -1; /* gone, another file's now, or the parent's */
-    track_forget();
-    return false;
+    return fd >= 0 && owner == raw_syscall(SYS_getpid, 0) && identify(fd, &dev, &ino) &&
+           dev == device && ino == inode;
 }
 
 void track_stop(void)
 {
-    if (track_check()) raw_syscall(SYS_close, descriptor);
+    if (descriptor >= 0) left = descriptor;
     descriptor = -1;
     track_forget();
 }
 
+bool track_check(void)
+{
+    if (is_ours(descriptor)) return true;
+    track_stop(); /* it may still be open in the program's table */
+    return false;
+}
+
 void track_fork_child(void)
 {
-    if (is_ours()) raw_syscall(SYS_close, descriptor);
-    descriptor = -1;
+    uint64_t dev, ino;
+    int fd = left >= 0 ? left : descriptor;
+    if (fd >= 0 && identify(fd, &dev, &ino) && dev == device && ino == inode)
+        raw_syscall(SYS_close, fd);
+    descriptor = left = -1;
+    missed = false;
     track_forget();
 }
 
@@ -116,7 +128,8 @@ static bool no_filter(void)
     char buffer[512];
     struct proc_text text;
     bool none = false;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0) return false;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0)
+        return false;
     for (const char *line; (line = proc_line(&text));) {
         const char *value = proc_after(line, "Seccomp:");
         if (!value) continue;
@@ -127,28 +140,37 @@ static bool no_filter(void)
     return none;
 }
 
-static bool open_descriptor(void)
+static void open_descriptor(void)
 {
-    if (!no_filter()) return false;
+    if (!no_filter()) return;
     long fd = raw_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
     if (fd < 0) {
         refused = fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM;
-        return false;
+        return;
     }
     struct uffdio_api api = {.api = UFFD_API, .features = FEATURES};
-    if (raw_syscall(SYS_ioctl, fd, UFFDIO_API, &api) != 0) {
+    bool low = fd <= 2, works = !low && raw_syscall(SYS_ioctl, fd, UFFDIO_API, &api) == 0;
+    if (!works) {
         raw_syscall(SYS_close, fd);
-        refused = true;
-        return false;
+        refused = !low;
+        return;
     }
     fd = move_high((int)fd);
     if (!identify((int)fd, &device, &inode)) {
         raw_syscall(SYS_close, fd);
-        return false;
+        return;
     }
     descriptor = (int)fd;
     owner = raw_syscall(SYS_getpid, 0);
-    return true;
+    tested = false;
+}
+
+void track_settle(void)
+{
+    if (is_ours(left)) raw_syscall(SYS_close, left);
+    left = -1;
+    if (missed && descriptor < 0 && !refused) open_descriptor();
+    missed = false;
 }
 
 /* ---- the kernel's calls ---- */
@@ -163,7 +185,8 @@ static bool add(uintptr_t from, uintptr_t to)
            raw_syscall(SYS_ioctl, descriptor, UFFDIO_WRITEPROTECT, &w) == 0;
 }
 
-static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t, uintptr_t, void *), void *user)
+static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to,
+                         void (*each)(uintptr_t, uintptr_t, void *), void *user)
 {
     struct scan_region region[REGIONS];
     while (from < to) {
@@ -174,19 +197,46 @@ static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to, void (
             .end = to,
             .vec = (uintptr_t)region,
             .vec_len = REGIONS,
-            .category_mask = IS_WRITTEN,
+            .category_mask = IS_WRITTEN | (p->knows_guards ? IS_GUARD : 0),
             .category_anyof_mask = IS_PRESENT | IS_SWAPPED,
-            .return_mask = IS_WRITTEN,
+            .category_inverted = p->knows_guards ? IS_GUARD : 0,
+            .return_mask = IS_WRITTEN | IS_PRESENT,
         };
         long n = raw_syscall(SYS_ioctl, p->fd, SCAN_CALL, &a);
         if (n < 0 || a.walk_end <= from) return false;
-        for (long i = 0; i < n; i++) each(region[i].from, region[i].to, user);
+        for (long i = 0; i < n; i++) {
+            p->swapped = !(region[i].categories & IS_PRESENT);
+            each(region[i].from, region[i].to, user);
+        }
         from = a.walk_end;
     }
     return true;
 }
 
-static void count_pages(uintptr_t from, uintptr_t to, void *user) { *(uint64_t *)user += (to - from) / OS_PAGE; }
+uint64_t track_huge_bytes(struct present *p, uintptr_t from, uintptr_t to)
+{
+    struct scan_region region[REGIONS];
+    uint64_t bytes = 0;
+    while (p->way == PRESENT_SCAN && from < to) {
+        struct scan_argument a = {.size = sizeof a,
+                                  .start = from,
+                                  .end = to,
+                                  .vec = (uintptr_t)region,
+                                  .vec_len = REGIONS,
+                                  .category_mask = IS_HUGE,
+                                  .return_mask = IS_HUGE};
+        long n = raw_syscall(SYS_ioctl, p->fd, SCAN_CALL, &a);
+        if (n < 0 || a.walk_end <= from) break;
+        for (long i = 0; i < n; i++) bytes += region[i].to - region[i].from;
+        from = a.walk_end;
+    }
+    return bytes;
+}
+
+static void count_pages(uintptr_t from, uintptr_t to, void *user)
+{
+    *(uint64_t *)user += (to - from) / OS_PAGE;
+}
 
 /* ---- the self-test ---- */
 
@@ -205,18 +255,22 @@ static bool written_are(struct present *p, uintptr_t at, unsigned pages, uintptr
 
 static bool test(struct present *p)
 {
-    enum { PAGES = 4 }; /* stored to, read(2) to, left alone, and not there when the others are armed */
+    enum {
+        PAGES = 4
+    }; /* stored to, read(2) to, left alone, and not there when the others are armed */
     char *m = os_map(PAGES * OS_PAGE);
     if (!m) return false;
     volatile char *v = m;
     for (unsigned i = 0; i < 3; i++) v[i * OS_PAGE] = 1;
     uintptr_t at = (uintptr_t)m;
-    bool ok = add(at, at + PAGES * OS_PAGE) && written_are(p, at, PAGES, 7) && written_are(p, at, PAGES, 0);
+    bool ok = add(at, at + PAGES * OS_PAGE) && written_are(p, at, PAGES, 7) &&
+              written_are(p, at, PAGES, 0);
     if (ok) {
         v[0] = 2;
         ok = raw_syscall(SYS_pread64, p->fd, m + OS_PAGE, 8, at / OS_PAGE * 8) == 8;
         v[3 * OS_PAGE] = 1;
-        ok = ok && written_are(p, at, PAGES, 1 | 2 | 8) && written_are(p, at, PAGES, 0) && v[0] == 2;
+        ok =
+            ok && written_are(p, at, PAGES, 1 | 2 | 8) && written_are(p, at, PAGES, 0) && v[0] == 2;
     }
     os_unmap(m, PAGES * OS_PAGE);
     return ok;
@@ -225,19 +279,16 @@ static bool test(struct present *p)
 bool track_start(struct present *p)
 {
     if (refused || refuse || p->way != PRESENT_SCAN || p->page != OS_PAGE) return false;
-    if (track_check()) return true;
-    if (!open_descriptor()) return false;
-    if (test(p)) return true;
-    refused = true;
-    track_stop();
-    return false;
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec ts;
-    raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    if (!track_check()) {
+        missed = true;
+        return false;
+    }
+    if (!tested && !test(p)) {
+        refused = true;
+        track_stop();
+        return false;
+    }
+    return tested = true;
 }
 
 bool track_measure(struct present *p, double *fault_ns, double *arm_ns)
@@ -251,11 +302,11 @@ bool track_measure(struct present *p, double *fault_ns, double *arm_ns)
     uint64_t armed = 0, began = 0, middle = 0, end = 0;
     bool ok = add(at, at + MEASURED * OS_PAGE);
     if (ok) {
-        began = clock_ns();
+        began = cost_clock();
         ok = read_and_arm(p, at, at + MEASURED * OS_PAGE, count_pages, &armed) && armed == MEASURED;
-        middle = clock_ns();
+        middle = cost_clock();
         for (unsigned i = 0; i < MEASURED; i++) v[i * OS_PAGE] = 2;
-        end = clock_ns();
+        end = cost_clock();
     }
     os_unmap(m, MEASURED * OS_PAGE);
     *arm_ns = (double)(middle - began) / MEASURED;
@@ -265,7 +316,8 @@ bool track_measure(struct present *p, double *fault_ns, double *arm_ns)
 
 /* ---- ranges ---- */
 
-bool track_read(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t, uintptr_t, void *), void *user)
+bool track_read(struct present *p, uintptr_t from, uintptr_t to,
+                void (*each)(uintptr_t, uintptr_t, void *), void *user)
 {
     uint8_t *unit = &unit_state[range_unit(from)];
     if (*unit != UNIT_ARMED) return false;
@@ -274,22 +326,28 @@ bool track_read(struct present *p, uintptr_t from, uintptr_t to, void (*each)(ui
     return false;
 }
 
-static bool is_mapped(const struct pool *p) { return p->list != POOL_NOWHERE && p->list != POOL_AWAY; }
+static bool is_mapped(const struct pool *p)
+{
+    return p->list != POOL_NOWHERE && p->list != POOL_AWAY;
+}
 
 /* Registers all mappings of the unit, also those in which no block lives yet: mappings stay few. */
 static bool add_unit(unsigned unit)
 {
-    uintptr_t base = window_base + ((uintptr_t)unit << RANGE_UNIT_SHIFT), end = base + ((uintptr_t)1 << RANGE_UNIT_SHIFT);
+    uintptr_t base = window_base + ((uintptr_t)unit << RANGE_UNIT_SHIFT),
+              end = base + ((uintptr_t)1 << RANGE_UNIT_SHIFT);
     if (base - window_base >= WINDOW_LARGE_OFFSET) return add(base, end);
     bool medium = base - window_base >= WINDOW_MEDIUM_OFFSET;
     uint32_t first, count;
     pool_range(medium, &first, &count);
-    uint32_t id = pool_id(pool_of((const void *)base, medium)), last = pool_id(pool_of((const void *)(end - 1), medium)) + 1;
+    uint32_t id = pool_id(pool_of((const void *)base, medium)),
+             last = pool_id(pool_of((const void *)(end - 1), medium)) + 1;
     if (last > first + count) last = first + count;
     while (id < last) {
         uint32_t run = id;
         while (id < last && is_mapped(pool_of_id(id))) id++;
-        if (id > run && !add(pool_base(pool_of_id(run)), pool_base(pool_of_id(run)) + (id - run) * pool_bytes(pool_of_id(run))))
+        if (id > run && !add(pool_base(pool_of_id(run)),
+                             pool_base(pool_of_id(run)) + (id - run) * pool_bytes(pool_of_id(run))))
             return false;
         if (id == run) id++;
     }
@@ -310,7 +368,9 @@ bool track_arm(struct present *p, uintptr_t from, uintptr_t to, uint64_t *pages)
 void track_armed(void)
 {
     for (unsigned i = 0; any_armed && i < RANGE_UNITS; i++) {
-        if (unit_state[i] == UNIT_ARMING) unit_state[i] = UNIT_ARMED;
-        else if (unit_state[i] == UNIT_FAILED) unit_state[i] = UNIT_WRITTEN;
+        if (unit_state[i] == UNIT_ARMING)
+            unit_state[i] = UNIT_ARMED;
+        else if (unit_state[i] == UNIT_FAILED)
+            unit_state[i] = UNIT_WRITTEN;
     }
 }

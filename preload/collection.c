@@ -201,6 +201,7 @@ static void finished(void)
     bool minor = now.kind == COLLECTION_MINOR;
     probe_end(now.kind, now.number, now.complete, minor ? now.young_bytes : now.lost, minor ? now.promoted_bytes : now.lost_bytes,
               now.pause);
+    remember_settle();
     new_budget();
     if (collection_done) collection_done(&now);
 }
@@ -265,7 +266,8 @@ static void wait_for_child(void)
 
 static int run(enum collection_kind kind, enum collection_trigger trigger, bool urgent, bool *snapshot)
 {
-    const struct stop_job job = {.inside = inside, .urgent = urgent, .deep = true};
+    const struct stop_job job = {.inside = inside, .urgent = urgent, .deep = true,
+                                 .keep = (unsigned)(remember_descriptor() + 1)};
     if (kind == COLLECTION_MAJOR && !map_verdict()) return ENOMEM;
     now = (struct collection){.number = ++number, .kind = kind, .trigger = trigger};
     probe_begin(kind, now.number, trigger);

@@ -340,7 +340,9 @@ static void helper(void *argument)
     w->self = own_tid();
 #ifdef SYS_close_range
     /* Our copies of the program's descriptors would delay the end of a pipe. */
-    raw_syscall(SYS_close_range, 0, ~0u, 0);
+    unsigned keep = w->job->keep;
+    if (keep > 1) raw_syscall(SYS_close_range, 0, keep - 2, 0);
+    raw_syscall(SYS_close_range, keep, ~0u, 0);
 #endif
     stop_and_go(w);
     raw_syscall(SYS_exit, 0);

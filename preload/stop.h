@@ -28,6 +28,7 @@ struct stop_job {
     bool urgent;   /* try in spite of earlier failures */
     bool deep;     /* the work needs more than a little stack, or a descriptor table of its own: run it in the helper even
                       where there is one thread */
+    unsigned keep; /* a descriptor of the program's table, + 1, that the helper's has, too; 0: none */
 };
 
 /* Prepares stacks and looks up where libc and we ourselves lie; from start-up, after process_start
