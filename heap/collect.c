@@ -144,7 +144,9 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     v->complete = true;
     v->why_not = NULL;
     uint64_t marking = collect_clock();
+    struct mark_team *team = mark_team_start(m, options->helpers, options->start_helper);
     mark_all_roots(m, &roots, cut);
+    mark_team_end(team);
     struct mark_stats stats;
     mark_stats(m, &stats);
     v->marked = stats.blocks;

@@ -7,6 +7,7 @@
 #include "heap/lost.h"
 #include "heap/lost_record.h"
 #include "heap/maps.h"
+#include "heap/mark_team.h"
 #include "heap/present.h"
 
 enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
@@ -51,6 +52,8 @@ struct collect_options {
     enum present_way at_best; /* PRESENT_SCAN; tests: a lower one */
     struct maps *maps;        /* frozen: as they were in the pause; else NULL */
     bool vet;                 /* look for exotic pointers */
+    unsigned helpers;         /* markers beside the caller, and how they are started (mark_team.h); 0, NULL: none */
+    mark_start_helper *start_helper;
     bool verify;              /* hold what a minor collection reached against a full mark; see `missed` */
 };
 

@@ -19,6 +19,7 @@
 #include "heap/thread_heap.h"
 #include "preload/dead_stack.h"
 #include "preload/headroom.h"
+#include "preload/mark_helpers.h"
 #include "preload/own_memory.h"
 #include "preload/process.h"
 #include "preload/snapshot.h"
@@ -118,7 +119,8 @@ static void mark_in_child(void *unused)
         verdict->why_not = "memory that a fork does not copy";
         atomic_store(&verdict->done, 1);
     } else {
-        const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true};
+        const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
+                                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -390,7 +392,8 @@ bool collection_in_snapshot(void)
         return false;
     }
     v->room = room;
-    const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true};
+    const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
+                                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
     collect_major(v, &cut, &options);
     now.complete = v->complete;
     now.why_not = v->why_not;

@@ -4,9 +4,10 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
 #include "heap/heap.h"
-#include "heap/mark.h"
+#include "heap/mark_team.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,7 +133,15 @@ static bool is_white(const struct white *w, const struct node *n)
     return white_is(w, &b);
 }
 
-static void check_graph(uint64_t seed)
+static bool start_thread(void (*run)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, (void *(*)(void *))(uintptr_t)run, argument) != 0) return false;
+    pthread_detach(thread);
+    return true;
+}
+
+static void check_graph(uint64_t seed, unsigned helpers)
 {
     uintptr_t roots[20];
     struct white w;
@@ -152,8 +161,11 @@ static void check_graph(uint64_t seed)
         if (node[to].live) node[to].reached = true;
     }
     spread();
+    struct mark_team *team = mark_team_start(m, helpers, start_thread);
+    ck_assert_int_eq(team != NULL, helpers > 0);
     mark_words(m, roots, roots + 20);
     mark_drain(m);
+    mark_team_end(team);
     for (unsigned i = 0; i < BLOCKS; i++) {
         if (!node[i].live) continue;
         ck_assert_msg(is_white(&w, &node[i]) != node[i].reached, "block %u of %zu bytes, seed %lu: %s", i, node[i].asked,
@@ -171,7 +183,45 @@ static void check_graph(uint64_t seed)
 
 START_TEST(reaches_what_the_oracle_reaches)
 {
-    for (uint64_t seed = 1; seed <= 20; seed++) check_graph(seed * 100 + (uint64_t)_i);
+    for (uint64_t seed = 1; seed <= 20; seed++) check_graph(seed * 100 + (uint64_t)_i, 0);
+}
+END_TEST
+
+START_TEST(a_team_reaches_the_same)
+{
+    mark_limit_stack(_i == 1 ? 600 : 0); /* deep enough to be shared, and often full */
+    for (uint64_t seed = 1; seed <= 10; seed++) check_graph(seed * 77 + (uint64_t)_i, 1 + (unsigned)seed % 3);
+    mark_limit_stack(0);
+}
+END_TEST
+
+/* Wide enough that work is given away. */
+START_TEST(a_team_marks_each_block_once)
+{
+    enum { WIDE = 40000 };
+    struct white w;
+    struct mark_stats stats;
+    state = 12345;
+    uintptr_t *table = heap_malloc(WIDE * 8);
+    for (unsigned i = 0; i < WIDE; i++) {
+        uintptr_t *child = heap_malloc(64);
+        for (unsigned k = 0; k < 8; k++) child[k] = i > 0 ? table[random_number() % i] : 0;
+        table[i] = (uintptr_t)child;
+    }
+    uintptr_t root = (uintptr_t)table;
+    ck_assert(white_make(&w, WHITE_LIVE));
+    struct marker *m = mark_start(&w, GUARD, NULL);
+    struct mark_team *team = mark_team_start(m, 3, start_thread);
+    ck_assert_ptr_nonnull(team);
+    mark_words(m, &root, &root + 1);
+    mark_drain(m);
+    mark_team_end(team);
+    mark_stats(m, &stats);
+    ck_assert_uint_eq(stats.blocks, WIDE + 1);
+    mark_end(m);
+    white_free(&w);
+    for (unsigned i = 0; i < WIDE; i++) heap_free((void *)table[i]);
+    heap_free(table);
 }
 END_TEST
 
@@ -179,7 +229,7 @@ START_TEST(survives_a_full_stack)
 {
     static const size_t rooms[] = {1, 2, 7, 100};
     mark_limit_stack(rooms[_i]);
-    for (uint64_t seed = 1; seed <= 5; seed++) check_graph(seed * 1000 + (uint64_t)_i);
+    for (uint64_t seed = 1; seed <= 5; seed++) check_graph(seed * 1000 + (uint64_t)_i, 0);
     mark_limit_stack(0);
 }
 END_TEST
@@ -329,6 +379,8 @@ int main(void)
     TCase *c = tcase_create("mark");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, reaches_what_the_oracle_reaches, 0, 3);
+    tcase_add_loop_test(c, a_team_reaches_the_same, 0, 2);
+    tcase_add_test(c, a_team_marks_each_block_once);
     tcase_add_loop_test(c, survives_a_full_stack, 0, 4);
     tcase_add_test(c, counts_rescans_of_a_full_stack);
     tcase_add_test(c, asks_only_for_young_blocks);
