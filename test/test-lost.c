@@ -154,6 +154,32 @@ START_TEST(test_sampled)
 }
 END_TEST
 
+/* A block whose pointer is hidden is called lost; its free proves that wrong, with its stack, and it is no leak. */
+START_TEST(test_false_lost)
+{
+    char output[4200];
+    snprintf(output, sizeof output, "-o%s", in_folder("hidden.gz"));
+    struct ran ran = run("--fail", output, NULL, "hidden");
+    ck_assert_msg(ran.status == 5, "%d %s", ran.status, ran.err);
+    ran_free(&ran);
+    json_t *report = product_report(in_folder("hidden.gz"));
+    double bytes = product_number(report, "totals", "false_lost", "bytes", NULL);
+    ck_assert_double_eq(product_number(report, "totals", "false_lost", "objects", NULL), 1);
+    ck_assert_double_ge(bytes, 201);
+    ck_assert_double_le(bytes, 201 * 9 / 8);
+    ck_assert_double_eq(product_sum(report, "hidden_new", "false_lost", "objects"), 1);
+    ck_assert_double_eq(product_sum(report, "hidden_new", "false_lost", "bytes"), bytes);
+    json_decref(report);
+    ran = run_program(
+        (const char *[]){gleaner(), "report", "--show", "lost", in_folder("hidden.gz"), NULL});
+    expect_part(ran.out, "    false_lost: 1 blocks, ");
+    const char *wrong = strstr(ran.out, "Falsely called lost: ");
+    ck_assert_msg(wrong != NULL, "%s", ran.out);
+    expect_part(wrong, " in hidden_new ");
+    ran_free(&ran);
+}
+END_TEST
+
 /* Without samples malloc's callers are known. */
 START_TEST(test_callers)
 {
@@ -305,6 +331,7 @@ int main(void)
     tcase_add_test(tests, test_suppressed);
     tcase_add_test(tests, test_output);
     tcase_add_test(tests, test_sampled);
+    tcase_add_test(tests, test_false_lost);
     tcase_add_test(tests, test_callers);
     tcase_add_test(tests, test_dump);
     tcase_add_test(tests, test_dump_without_sites);
