@@ -169,8 +169,12 @@ none:
 /* With padding the class may be another than the fast path's. */
 static NOINLINE void *alloc_padded(size_t size, enum heap_source source, const void *caller)
 {
-    if (padded(size) <= MEDIUM_MAX) return alloc_from(class_for(padded(size)), size, source, caller);
-    return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
+    if (padded(size) > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
+    void *block = alloc_from(class_for(padded(size)), size, source, caller);
+    /* Collections by the clock must come in a process, too, that allocates little. */
+    struct thread_heap *h = heap_tls.heap;
+    if (h && unlikely((++h->ticks & 15) == 0)) thread_heap_tick(h);
+    return block;
 }
 
 void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller)
