@@ -6,6 +6,7 @@
 #include "preload/collection.h"
 #include "preload/control_page.h"
 #include "preload/dump_about.h"
+#include "preload/leak_check.h"
 #include "preload/process.h"
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
@@ -82,6 +83,7 @@ static void write_profile(void *unused)
     if (job.leaks) collection_in_snapshot();
     dump_about(&facts, parent, job.reason);
     facts.about.compress = true;
+    facts.about.suppressions = leak_check_suppressions(true);
     if (!job.to_command) {
         profile_write_file(job.path, &facts.about);
         return;

@@ -61,7 +61,7 @@ static bool exists(const char *path)
 }
 
 /* From the folder of the start, else from that of the executable. */
-static void read_file(const char *name)
+static void read_file(const char *name, void (*complain)(const char *))
 {
     char path[2 * CONFIG_PATH], beside[2 * CONFIG_PATH];
     if (name[0] == 0) return;
@@ -75,7 +75,14 @@ static void read_file(const char *name)
             exists(beside))
             memcpy(path, beside, sizeof path);
     }
-    suppressions_read(&suppressions, path, say);
+    suppressions_read(&suppressions, path, complain);
+}
+
+static void read_environment(void (*complain)(const char *))
+{
+    lsan_options_parse(&options, from_environment, strlen(from_environment), "LSAN_OPTIONS", complain);
+    read_file(key_suppressions, complain);
+    read_file(options.suppressions, complain);
 }
 
 /* LeakSanitizer's order: the environment overrides the program. */
@@ -87,9 +94,7 @@ static void prepare(void)
     if (!started) return;
     const char *text = __lsan_default_options ? __lsan_default_options() : NULL;
     if (text) lsan_options_parse(&options, text, strlen(text), "__lsan_default_options", say);
-    lsan_options_parse(&options, from_environment, strlen(from_environment), "LSAN_OPTIONS", say);
-    read_file(key_suppressions);
-    read_file(options.suppressions);
+    read_environment(say);
     text = __lsan_default_suppressions ? __lsan_default_suppressions() : NULL;
     if (text)
         suppressions_parse(&suppressions, text, strlen(text), "__lsan_default_suppressions", say);
@@ -118,6 +123,23 @@ static void leave(void)
 static bool turned_off(void)
 {
     return !options.detect_leaks || (__lsan_is_turned_off && __lsan_is_turned_off());
+}
+
+const struct suppressions *leak_check_suppressions(bool frozen)
+{
+    if (!started) return NULL;
+    if (frozen) {
+        if (atomic_load(&busy)) return NULL; /* somebody was about to change them */
+        if (!prepared) {
+            lsan_options_default(&options);
+            read_environment(NULL);
+        }
+        return suppressions;
+    }
+    if (!enter()) return NULL;
+    prepare();
+    leave();
+    return suppressions;
 }
 
 bool leak_check_is_on(void)

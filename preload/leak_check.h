@@ -9,6 +9,7 @@
 
 #include "heap/collect.h"
 #include "preload/config.h"
+#include "sampler/suppressions.h"
 
 /* Takes what it needs of configuration and environment; start-up. Before that, and where the library passes everything on or the
    program is setuid, checks find nothing. */
@@ -34,6 +35,10 @@ int leak_check_at_exit(int error, int fd);
 /* What a leak ends the process with when the program asked for the check: the key exit_code, else LSAN_OPTIONS' exitcode,
    else LeakSanitizer's 23; 0: the process goes on. */
 int leak_check_exit_code(void);
+
+/* The patterns of known leaks, for a profile: the command knows the names of more functions.  `frozen`: in a snapshot child, which has
+   those of the configuration, but asks nothing of the program and says nothing.  NULL: none. */
+const struct suppressions *leak_check_suppressions(bool frozen);
 
 /* Does LSAN_OPTIONS, or the program, leave leak checks on? */
 bool leak_check_is_on(void);

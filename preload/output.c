@@ -5,7 +5,9 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "preload/face.h"
 #include "preload/fork.h"
+#include "preload/leak_check.h"
 #include "sampler/profile.h"
 
 #include <errno.h>
@@ -161,6 +163,8 @@ int output_profile(const char *path, const char *reason, int tell, char *written
         .start_time = start_time,
         .reason = reason,
         .compress = true,
+        /* Asked for where a check at the end would read them as well. */
+        .suppressions = config_watches(&face_config) && strcmp(reason, "exit") == 0 ? leak_check_suppressions(false) : NULL,
     };
     heap_suspend_sampling();
     if (error == 0) error = profile_write_file(path, &about);

@@ -50,6 +50,59 @@ static const char *expect_leak(const char *text, const char *head, const char *c
 static const char *const session_stack[] = {"session_new", "lose_sessions", "act", "main", NULL};
 static const char *const item_stack[] = {"item_new", "lose_sessions", "act", "main", NULL};
 
+/* A running one. */
+static struct {
+    pid_t pid;
+    FILE *to, *from;
+    char text[24];
+} live;
+
+static void expect_line(const char *expected)
+{
+    char line[64];
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, live.from));
+    ck_assert_str_eq(line, expected);
+}
+
+/* With -o the command becomes the program, so the pid is known. */
+static void start(const char *sample, const char *mode)
+{
+    int to[2], from[2];
+    ck_assert(!pipe(to) && !pipe(from));
+    live.pid = fork();
+    if (!live.pid) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(to[1]); /* or it would never see the end of its input */
+        execl(gleaner(), "gleaner", "run", "-s", sample, "-o", in_folder("end.gz"), leaker(), mode,
+              "-", NULL);
+        _exit(99);
+    }
+    close(to[0]);
+    close(from[1]);
+    live.to = fdopen(to[1], "w");
+    live.from = fdopen(from[0], "r");
+    snprintf(live.text, sizeof live.text, "%d", live.pid);
+    expect_line("ready\n");
+}
+
+static void step(void)
+{
+    fputs("step\n", live.to);
+    fflush(live.to);
+    expect_line("done\n");
+}
+
+static void stop(void)
+{
+    int status;
+    fclose(live.to);
+    ck_assert_int_eq(waitpid(live.pid, &status, 0), live.pid);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 5);
+    fclose(live.from);
+}
+
 /* Sessions of 96 bytes take 112: one byte more than asked lies in the slot. Items of 40 take 48. */
 START_TEST(test_exit)
 {
@@ -102,6 +155,39 @@ START_TEST(test_suppressed)
     ck_assert_int_eq(ran.status, 23);
     expect_part(ran.err, "SUMMARY: Gleaner: 784 byte(s) leaked in 7 allocation(s).\n");
     ran_free(&ran);
+}
+END_TEST
+
+/* What the program itself says is known, what its harness says in LSAN_OPTIONS, and what the configuration says. */
+START_TEST(test_known_to_the_process)
+{
+    char options[4300];
+    setenv("LEAKER_KNOWS", "1", 1);
+    struct ran ran = run("--fail", NULL, NULL, "sessions");
+    unsetenv("LEAKER_KNOWS");
+    ck_assert_msg(ran.status == 5, "%d %s", ran.status, ran.err);
+    expect_part(ran.err, "      7        784 session_new\n");
+    ran_free(&ran);
+    must_run("echo 'leak:^session_new$' >'%s'", in_folder("known"));
+    snprintf(options, sizeof options, "suppressions=%s", in_folder("known"));
+    setenv("LSAN_OPTIONS", options, 1);
+    ran = run("--fail", NULL, NULL, "sessions");
+    unsetenv("LSAN_OPTIONS");
+    ck_assert_int_eq(ran.status, 5);
+    expect_part(ran.err, "      7        784 ^session_new$\n");
+    ran_free(&ran);
+    snprintf(options, sizeof options, "suppressions:%s", in_folder("known"));
+    setenv("GLEANER_CONF", options, 1);
+    ran = run("--fail", NULL, NULL, "sessions");
+    ck_assert_int_eq(ran.status, 5);
+    ran_free(&ran);
+    start("all", "sessions"); /* a frozen copy knows the configuration's */
+    unsetenv("GLEANER_CONF");
+    step();
+    ran = run_program((const char *[]){gleaner(), "report", live.text, "--show", "lost", NULL});
+    expect_part(ran.out, "      7        672 ^session_new$\n");
+    ran_free(&ran);
+    stop();
 }
 END_TEST
 
@@ -199,60 +285,6 @@ START_TEST(test_callers)
 }
 END_TEST
 
-/* -- a running process ------------------------------------------------------------------------- */
-
-static struct {
-    pid_t pid;
-    FILE *to, *from;
-    char text[24];
-} live;
-
-static void expect_line(const char *expected)
-{
-    char line[64];
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, live.from));
-    ck_assert_str_eq(line, expected);
-}
-
-/* With -o the command becomes the program, so the pid is known. */
-static void start(const char *sample, const char *mode)
-{
-    int to[2], from[2];
-    ck_assert(!pipe(to) && !pipe(from));
-    live.pid = fork();
-    if (!live.pid) {
-        dup2(to[0], STDIN_FILENO);
-        dup2(from[1], STDOUT_FILENO);
-        close(to[1]); /* or it would never see the end of its input */
-        execl(gleaner(), "gleaner", "run", "-s", sample, "-o", in_folder("end.gz"), leaker(), mode,
-              "-", NULL);
-        _exit(99);
-    }
-    close(to[0]);
-    close(from[1]);
-    live.to = fdopen(to[1], "w");
-    live.from = fdopen(from[0], "r");
-    snprintf(live.text, sizeof live.text, "%d", live.pid);
-    expect_line("ready\n");
-}
-
-static void step(void)
-{
-    fputs("step\n", live.to);
-    fflush(live.to);
-    expect_line("done\n");
-}
-
-static void stop(void)
-{
-    int status;
-    fclose(live.to);
-    ck_assert_int_eq(waitpid(live.pid, &status, 0), live.pid);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), 5);
-    fclose(live.from);
-}
-
 static void dump_leaks(const char *name)
 {
     struct ran ran = run_program(
@@ -329,6 +361,7 @@ int main(void)
     tcase_add_test(tests, test_exit);
     tcase_add_test(tests, test_clean);
     tcase_add_test(tests, test_suppressed);
+    tcase_add_test(tests, test_known_to_the_process);
     tcase_add_test(tests, test_output);
     tcase_add_test(tests, test_sampled);
     tcase_add_test(tests, test_false_lost);
