@@ -90,7 +90,8 @@ static void by_links(struct words *to, uint32_t thread, long infos, char *text, 
         for (long at = 0; at < n;) {
             const struct kernel_dirent *d = (const void *)(listing + at);
             at += d->length;
-            if (d->name[0] != '.' && is_epoll(links, d->name)) add_registrations(to, infos, d->name, text);
+            if (d->name[0] != '.' && is_epoll(links, d->name))
+                add_registrations(to, infos, d->name, text);
         }
     }
     if (n < 0) to->incomplete = true;
@@ -145,7 +146,8 @@ static void add_timers(struct words *to, char *buffer)
     struct proc_text text;
     if (proc_open(&text, AT_FDCWD, "/proc/self/timers", buffer, TEXT_BYTES) != 0) return;
     for (const char *line; (line = proc_line(&text));) {
-        const char *signal = proc_after(line, "signal:"), *value = signal ? proc_find(signal, "/") : NULL;
+        const char *signal = proc_after(line, "signal:"),
+                   *value = signal ? proc_find(signal, "/") : NULL;
         if (!value) continue;
         uint64_t word;
         proc_hex(value, &word);

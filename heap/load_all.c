@@ -29,7 +29,10 @@ static uint64_t get(void)
 
 static void set(uint64_t to)
 {
-    __asm__ volatile(".byte 0x0f, 0x01, 0xef" : : "a"((uint32_t)to), "c"(0), "d"(0) : "memory"); /* wrpkru */
+    __asm__ volatile(".byte 0x0f, 0x01, 0xef"
+                     :
+                     : "a"((uint32_t)to), "c"(0), "d"(0)
+                     : "memory"); /* wrpkru */
 }
 
 #define ALLOW_ALL ((uint64_t)0)

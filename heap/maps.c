@@ -53,7 +53,8 @@ static bool is_named_memory(const char *name, bool *cut_short)
 
 static bool is_device(const char *name)
 {
-    static const char *const of_devices[] = {"/dev/", "/sys/", "/proc/", "/dmabuf", "/drm mm object", "/i915"};
+    static const char *const of_devices[] = {"/dev/",   "/sys/",          "/proc/",
+                                             "/dmabuf", "/drm mm object", "/i915"};
     if (name[0] != '/') return true; /* socket:[…], anon_inode:…: a driver's */
     for (size_t i = 0; i < sizeof of_devices / sizeof *of_devices; i++) {
         if (has(name, of_devices[i])) return true;

@@ -60,7 +60,8 @@ static long scan(struct present *p, struct scan_argument *a, uintptr_t from, uin
                  enum present_what what)
 {
     /* To tell a file's page, the kernel looks at its struct page, which is seldom in a cache. */
-    uint64_t never = IS_ZERO | (what == PRESENT_COPIED ? IS_FILE : 0) | (p->knows_guards ? IS_GUARD : 0);
+    uint64_t never =
+        IS_ZERO | (what == PRESENT_COPIED ? IS_FILE : 0) | (p->knows_guards ? IS_GUARD : 0);
     a->size = sizeof *a;
     a->start = from;
     a->end = to;
@@ -95,7 +96,8 @@ static bool has_guards(uint32_t page)
 static bool pagemap_works(struct present *p)
 {
     uint64_t entry = 0;
-    return raw_syscall(SYS_pread64, p->fd, &entry, 8, (uintptr_t)p / p->page * 8) == 8 && (entry & ENTRY_PRESENT);
+    return raw_syscall(SYS_pread64, p->fd, &entry, 8, (uintptr_t)p / p->page * 8) == 8 &&
+           (entry & ENTRY_PRESENT);
 }
 
 static bool mincore_works(struct present *p)
@@ -110,7 +112,8 @@ static bool nothing_swapped(void)
     char buffer[512];
     struct proc_text text;
     bool none = false;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0) return false;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0)
+        return false;
     for (const char *line; (line = proc_line(&text));) {
         const char *value = proc_after(line, "VmSwap:");
         if (!value) continue;
@@ -127,9 +130,11 @@ void present_start(struct present *p, enum present_way at_best)
     *p = (struct present){.way = PRESENT_NONE, .fd = -1, .page = page_bytes()};
     if (at_best <= PRESENT_PAGEMAP) {
         /* That of the process is empty once its main thread has ended; that of a thread came with Linux 3.17. */
-        p->fd = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+        p->fd = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap",
+                                 O_RDONLY | O_CLOEXEC, 0);
         if (p->fd < 0) {
-            p->fd = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+            p->fd = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap",
+                                     O_RDONLY | O_CLOEXEC, 0);
         }
     }
     if (p->fd >= 0 && at_best == PRESENT_SCAN && scan_works(p)) {

@@ -9,8 +9,8 @@ struct proc_text {
     long fd;
     char *buffer;
     size_t room, at, end;
-    bool over;   /* the file has been read to its end, or to an error: */
-    bool failed; /* set with `over` */
+    bool over;    /* the file has been read to its end, or to an error: */
+    bool failed;  /* set with `over` */
     bool in_long; /* what comes is the rest of a line that did not fit */
 };
 

@@ -8,8 +8,7 @@ void ranges_add(struct ranges *r, uintptr_t from, uintptr_t to)
 {
     if (from >= to) return;
     if (r->count == r->room) {
-        struct cut_range *more =
-            grow(r->range, r->count, &r->room, sizeof *r->range, FIRST_ROOM);
+        struct cut_range *more = grow(r->range, r->count, &r->room, sizeof *r->range, FIRST_ROOM);
         if (!more) {
             r->incomplete = true;
             return;

@@ -37,7 +37,8 @@ static void each_vector(const ucontext_t *uc, each_range *each, void *user)
     size_t bytes = FXSAVE_BYTES;
     if (word32(area + SOFTWARE_OFFSET) == XSTATE_MAGIC1) {
         size_t extended = word32(area + SOFTWARE_OFFSET + 4);
-        if (extended > FXSAVE_BYTES && extended < MOST_BYTES && word32(area + extended - 4) == XSTATE_MAGIC2) {
+        if (extended > FXSAVE_BYTES && extended < MOST_BYTES &&
+            word32(area + extended - 4) == XSTATE_MAGIC2) {
             bytes = extended;
         }
     }

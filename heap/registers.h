@@ -15,7 +15,8 @@
 /* Calls `each` with every range of whole words of the frame that holds registers: general and vector ones, and the
    address of the alternate stack.  `context` is the frame's ucontext_t.  The frame lies below the interrupted stack
    pointer, or on an alternate stack. */
-void registers_each(const void *context, void (*each)(const uintptr_t *from, const uintptr_t *to, void *user),
+void registers_each(const void *context,
+                    void (*each)(const uintptr_t *from, const uintptr_t *to, void *user),
                     void *user);
 
 /* The interrupted stack pointer, and the alternate stack in force (0, 0: none). */

@@ -66,11 +66,13 @@ static void read_by_file(struct reader *r, const struct root *root)
 static long open_memory(void)
 {
     long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/mem", O_RDONLY | O_CLOEXEC, 0);
-    return fd >= 0 ? fd : raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    return fd >= 0 ? fd
+                   : raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
 }
 
 void roots_each_words(struct roots *roots,
-                      void (*words)(const uintptr_t *from, const uintptr_t *to, enum root_kind kind, void *user),
+                      void (*words)(const uintptr_t *from, const uintptr_t *to, enum root_kind kind,
+                                    void *user),
                       void *user)
 {
     struct reader r = {roots, words, user, open_memory(), os_map(BUFFER_BYTES)};

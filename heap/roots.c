@@ -33,7 +33,7 @@ enum use {
     USE_PRIVATE, /* without a file */
     USE_COPIED,  /* private, of a file */
     USE_SHARED,
-    USE_FILE,    /* shared, of a regular file */
+    USE_FILE, /* shared, of a regular file */
     USE_RING
 };
 
@@ -46,11 +46,11 @@ struct finder {
     /* Of the pass under way: */
     enum use use;
     enum root_kind kind;
-    bool in_window;         /* what it finds there counts, too */
-    bool by_file;           /* for emit */
-    uint64_t budget;        /* bytes left to find */
+    bool in_window;          /* what it finds there counts, too */
+    bool by_file;            /* for emit */
+    uint64_t budget;         /* bytes left to find */
     struct cut_range bounds; /* what is looked for; pages may stick out */
-    size_t at;              /* the first mapping that may still be met */
+    size_t at;               /* the first mapping that may still be met */
 };
 
 static bool starts_in_window(uintptr_t address)
@@ -69,7 +69,8 @@ static bool was_writable(const struct map *m)
 {
     char path[80];
     struct stat st;
-    print_to(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)m->from, (unsigned long)m->to);
+    print_to(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)m->from,
+             (unsigned long)m->to);
     if (raw_syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         return m->kind == MAP_KIND_ANONYMOUS;
     }
@@ -84,7 +85,8 @@ static enum use use_of(const struct map *m)
         /* Of a private mapping of a memfd the pages that were not copied are memory of this process, too. */
         if (m->kind == MAP_KIND_ANONYMOUS && m->cut_short) return USE_SHARED;
         if (m->kind == MAP_KIND_FILE) return USE_COPIED;
-        return m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m) ? USE_HEAP : USE_PRIVATE;
+        return m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m) ? USE_HEAP
+                                                                                 : USE_PRIVATE;
     }
     if (!m->writable && !was_writable(m)) return USE_NONE;
     return m->kind == MAP_KIND_FILE ? USE_FILE : USE_SHARED;
@@ -98,7 +100,8 @@ static void classify(struct maps *maps)
     }
 }
 
-static void add_root(struct roots *r, uintptr_t from, uintptr_t to, enum root_kind kind, bool by_file)
+static void add_root(struct roots *r, uintptr_t from, uintptr_t to, enum root_kind kind,
+                     bool by_file)
 {
     from = round_up(from, sizeof(uintptr_t));
     to &= ~(sizeof(uintptr_t) - 1);
@@ -127,7 +130,8 @@ static void add_part(uintptr_t from, uintptr_t to, void *user)
     const struct ranges *stacks = &f->stacks;
     const struct cut_range *stack = f->kind == ROOT_PRIVATE ? ranges_from(stacks, from) : NULL;
     for (; stack && stack < stacks->range + stacks->count && stack->from < to; stack++) {
-        uintptr_t begins = stack->from > from ? stack->from : from, ends = stack->to < to ? stack->to : to;
+        uintptr_t begins = stack->from > from ? stack->from : from,
+                  ends = stack->to < to ? stack->to : to;
         add_root(f->to, from, begins, f->kind, f->by_file);
         add_root(f->to, begins, ends, ROOT_STACK, f->by_file);
         from = ends;
@@ -182,7 +186,8 @@ static void pass(struct finder *f, enum use use, enum root_kind kind)
 /* May mapping `next` be asked for together with `last`?  One way passes over holes, one reads 8 bytes for each page,
    one stops at them; what is mapped between the two takes its time, but less than a system call if it is little.  Not
    so where copies must be told (present.h). */
-static bool are_neighbours(const struct finder *f, const struct map *last, const struct map *next, size_t between)
+static bool are_neighbours(const struct finder *f, const struct map *last, const struct map *next,
+                           size_t between)
 {
     if (next->use != f->use || lies_in_window(next)) return false;
     if (between > (f->use == USE_PRIVATE ? MIB : 0)) return false;
@@ -265,11 +270,13 @@ static void find_rest_of_shared(struct finder *f)
     if (more) find_each(f, USE_FILE, MOST_BY_MINCORE);
     present_end(&f->present);
     f->present = by_tables;
-    f->to->complete = complete; /* that mincore does not see what is swapped out of private memory is no matter here */
+    f->to->complete =
+        complete; /* that mincore does not see what is swapped out of private memory is no matter here */
 }
 
 /* Calls look for every mapping in a range, cut to it, that `wanted` picks. */
-static void look_within(struct finder *f, struct cut_range r, bool (*wanted)(const struct finder *, const struct map *),
+static void look_within(struct finder *f, struct cut_range r,
+                        bool (*wanted)(const struct finder *, const struct map *),
                         enum root_kind kind)
 {
     const struct maps *maps = &f->to->maps;
@@ -278,7 +285,8 @@ static void look_within(struct finder *f, struct cut_range r, bool (*wanted)(con
         if (!wanted(f, m)) continue;
         pass(f, m->use, kind);
         f->in_window = lies_in_window(m);
-        enum present_what what = kind == ROOT_PRIVATE && m->use == USE_COPIED ? PRESENT_COPIED : PRESENT_ALL;
+        enum present_what what =
+            kind == ROOT_PRIVATE && m->use == USE_COPIED ? PRESENT_COPIED : PRESENT_ALL;
         look(f, m->from > r.from ? m->from : r.from, m->to < r.to ? m->to : r.to, what);
     }
 }
@@ -329,7 +337,8 @@ static void find_registers(struct finder *f)
         uintptr_t at = (uintptr_t)context;
         if (!context) continue;
         const struct map *m = maps_find(&f->to->maps, at);
-        bool frozen = !(m && (m->use == USE_SHARED || m->use == USE_FILE)) && !ranges_meet(&f->unfrozen, at, at + 1);
+        bool frozen = !(m && (m->use == USE_SHARED || m->use == USE_FILE)) &&
+                      !ranges_meet(&f->unfrozen, at, at + 1);
         if (is_of_part(f, frozen)) registers_each(context, add_registers, f->to);
     }
 }
@@ -343,7 +352,8 @@ static void find_blind(struct finder *f)
     }
     for (size_t i = 0; f->options->part == ROOTS_FROZEN && i < f->unfrozen.count; i++) {
         const struct cut_range *r = &f->unfrozen.range[i];
-        if (starts_in_window(r->from) || starts_in_window(r->to - 1)) ranges_add(blind, r->from, r->to);
+        if (starts_in_window(r->from) || starts_in_window(r->to - 1))
+            ranges_add(blind, r->from, r->to);
     }
     ranges_settle(blind);
 }
@@ -358,7 +368,8 @@ static void prepare(struct finder *f)
     const struct cut *c = f->cut;
     const struct roots_options *o = f->options;
     stacks_find(c, &f->to->maps, &f->stacks, &f->leave_out);
-    for (size_t i = 0; i < c->n_ours; i++) ranges_add(&f->leave_out, c->ours[i].from, c->ours[i].to);
+    for (size_t i = 0; i < c->n_ours; i++)
+        ranges_add(&f->leave_out, c->ours[i].from, c->ours[i].to);
     leave_array_out(f, c->thread, c->threads * sizeof *c->thread);
     leave_array_out(f, c->word, c->words * sizeof *c->word);
     leave_array_out(f, c->ours, c->n_ours * sizeof *c->ours);
@@ -380,7 +391,8 @@ static void finish(struct finder *f)
 {
     struct roots *r = f->to;
     present_end(&f->present);
-    if (f->leave_out.incomplete || f->stacks.incomplete || f->unfrozen.incomplete || r->blind.incomplete) {
+    if (f->leave_out.incomplete || f->stacks.incomplete || f->unfrozen.incomplete ||
+        r->blind.incomplete) {
         r->complete = false;
     }
     ranges_free(&f->leave_out);
@@ -395,7 +407,8 @@ void roots_find(struct roots *to, const struct cut *cut, const struct roots_opti
     if (options->maps) {
         to->maps = *options->maps;
         to->maps_lent = true;
-    } else if (!maps_read(&to->maps, "/proc/thread-self/maps") && !maps_read(&to->maps, "/proc/self/maps")) {
+    } else if (!maps_read(&to->maps, "/proc/thread-self/maps") &&
+               !maps_read(&to->maps, "/proc/self/maps")) {
         to->complete = false;
         return;
     }

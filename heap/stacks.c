@@ -22,7 +22,8 @@ static bool on_alternate(const struct cut_thread *t, uintptr_t sp)
     return sp - low < high - low;
 }
 
-static bool own_stack(const struct cut_thread *t, const struct maps *maps, uintptr_t sp, struct cut_range *to)
+static bool own_stack(const struct cut_thread *t, const struct maps *maps, uintptr_t sp,
+                      struct cut_range *to)
 {
     *to = (struct cut_range){t->stack_low, t->stack_high};
     if (to->from < to->to) return true;
@@ -32,7 +33,8 @@ static bool own_stack(const struct cut_thread *t, const struct maps *maps, uintp
     return true;
 }
 
-void stacks_find(const struct cut *cut, const struct maps *maps, struct ranges *used, struct ranges *unused)
+void stacks_find(const struct cut *cut, const struct maps *maps, struct ranges *used,
+                 struct ranges *unused)
 {
     struct ranges pointers = {0};
     for (size_t i = 0; i < cut->threads; i++) {

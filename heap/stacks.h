@@ -8,6 +8,7 @@
 
 /* Adds the parts of known stacks to `used`, from below the stack pointer (the red zone) up, and those that hold nothing
    that counts to `unused`; both settled.  A stack is known where the cut says so, or where it is the main thread's. */
-void stacks_find(const struct cut *, const struct maps *, struct ranges *used, struct ranges *unused);
+void stacks_find(const struct cut *, const struct maps *, struct ranges *used,
+                 struct ranges *unused);
 
 #endif

@@ -28,7 +28,8 @@ static bool counts(const struct map *m)
 static bool has_flag(const char *flags, const char *flag)
 {
     for (; *flags; flags++) {
-        if (flags[0] == flag[0] && flags[1] == flag[1] && (flags[2] == ' ' || flags[2] == 0)) return true;
+        if (flags[0] == flag[0] && flags[1] == flag[1] && (flags[2] == ' ' || flags[2] == 0))
+            return true;
         while (*flags && *flags != ' ') flags++;
         if (!*flags) break;
     }
@@ -76,14 +77,16 @@ static void missing(struct comparison *c, uintptr_t from, uintptr_t to)
     }
 }
 
-size_t roots_unfrozen(const struct maps *parents, const struct cut *cut, struct cut_range *to, size_t room)
+size_t roots_unfrozen(const struct maps *parents, const struct cut *cut, struct cut_range *to,
+                      size_t room)
 {
     struct comparison c = {.parents = parents, .cut = cut, .to = to, .room = room};
     char buffer[TEXT_BYTES];
     struct proc_text text;
     bool any_flags = false;
     uint64_t from = 0, until = 0;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/smaps", buffer, sizeof buffer) != 0) return SIZE_MAX;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/smaps", buffer, sizeof buffer) != 0)
+        return SIZE_MAX;
     for (const char *line; (line = proc_line(&text));) {
         uint64_t first;
         const char *after = proc_hex(line, &first), *flags = proc_after(line, "VmFlags:");
@@ -101,7 +104,8 @@ size_t roots_unfrozen(const struct maps *parents, const struct cut *cut, struct 
     return any_flags && !text.failed ? c.count : SIZE_MAX;
 }
 
-bool roots_unfrozen_known(const struct cut_range *known, size_t n_known, const struct cut_range *range, size_t n)
+bool roots_unfrozen_known(const struct cut_range *known, size_t n_known,
+                          const struct cut_range *range, size_t n)
 {
     struct ranges set = {0};
     for (size_t i = 0; i < n_known; i++) ranges_add(&set, known[i].from, known[i].to);

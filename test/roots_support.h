@@ -26,8 +26,8 @@ struct hunt {
     enum root_kind kind; /* of the latest hit */
 };
 
-__attribute__((no_sanitize("address"))) static inline void hunt_in(const uintptr_t *from, const uintptr_t *to,
-                                                                    enum root_kind kind, void *user)
+__attribute__((no_sanitize("address"))) static inline void
+hunt_in(const uintptr_t *from, const uintptr_t *to, enum root_kind kind, void *user)
 {
     struct hunt *h = user;
     for (; from < to; from++) {
@@ -50,24 +50,25 @@ static inline size_t delivered(struct roots *r, uint64_t n, enum root_kind *kind
 static inline const struct root *root_at(const struct roots *r, const volatile void *address)
 {
     for (size_t i = 0; i < r->count; i++) {
-        if (r->root[i].from <= (uintptr_t)address && (uintptr_t)address < r->root[i].to) return &r->root[i];
+        if (r->root[i].from <= (uintptr_t)address && (uintptr_t)address < r->root[i].to)
+            return &r->root[i];
     }
     return NULL;
 }
 
 /* Both at once: it is found there, once, with this kind. */
-#define ck_found(roots, n, at, expected_kind)                                                                          \
-    do {                                                                                                               \
-        enum root_kind kind_;                                                                                          \
-        ck_assert_msg(root_at(roots, at) != NULL, "%p is in no root", (void *)(uintptr_t)(at));                        \
-        ck_assert_uint_ge(delivered(roots, n, &kind_), 1);                                                             \
-        ck_assert_int_eq(kind_, expected_kind);                                                                        \
+#define ck_found(roots, n, at, expected_kind)                                                      \
+    do {                                                                                           \
+        enum root_kind kind_;                                                                      \
+        ck_assert_msg(root_at(roots, at) != NULL, "%p is in no root", (void *)(uintptr_t)(at));    \
+        ck_assert_uint_ge(delivered(roots, n, &kind_), 1);                                         \
+        ck_assert_int_eq(kind_, expected_kind);                                                    \
     } while (0)
 
-#define ck_not_found(roots, n, at)                                                                                     \
-    do {                                                                                                               \
-        ck_assert_msg(root_at(roots, at) == NULL, "%p is in a root", (void *)(uintptr_t)(at));                         \
-        ck_assert_uint_eq(delivered(roots, n, NULL), 0);                                                               \
+#define ck_not_found(roots, n, at)                                                                 \
+    do {                                                                                           \
+        ck_assert_msg(root_at(roots, at) == NULL, "%p is in a root", (void *)(uintptr_t)(at));     \
+        ck_assert_uint_eq(delivered(roots, n, NULL), 0);                                           \
     } while (0)
 
 /* The roots of this process, whose only thread has called this: what it has left below its stack pointer does not
@@ -82,7 +83,8 @@ static __attribute__((noinline, unused)) void find(struct roots *to, const struc
     roots_find(to, &with_self, options);
 }
 
-static __attribute__((noinline, unused)) void find_all(struct roots *to, enum roots_part part, enum present_way way)
+static __attribute__((noinline, unused)) void find_all(struct roots *to, enum roots_part part,
+                                                       enum present_way way)
 {
     const struct cut cut = {0};
     const struct roots_options options = {.part = part, .at_best = way, .shared_most = SIZE_MAX};

@@ -41,13 +41,15 @@ static struct map only_mapping(const char *line)
 
 START_TEST(test_fields)
 {
-    struct map m = only_mapping("7f98cdcd4000-7f98cdcd6000 rw-p 001d3000 fe:00 332835                     /usr/lib/libc.so.6\n");
+    struct map m = only_mapping("7f98cdcd4000-7f98cdcd6000 rw-p 001d3000 fe:00 332835              "
+                                "       /usr/lib/libc.so.6\n");
     ck_assert_uint_eq(m.from, 0x7f98cdcd4000);
     ck_assert_uint_eq(m.to, 0x7f98cdcd6000);
     ck_assert(m.readable && m.writable && !m.executable && !m.shared);
     ck_assert_int_eq(m.kind, MAP_KIND_FILE);
     ck_assert(m.cut_short);
-    m = only_mapping("ffffffffff600000-ffffffffff601000 --xs 00000000 00:00 0                  [vsyscall]\n");
+    m = only_mapping(
+        "ffffffffff600000-ffffffffff601000 --xs 00000000 00:00 0                  [vsyscall]\n");
     ck_assert_uint_eq(m.to, 0xffffffffff601000);
     ck_assert(!m.readable && !m.writable && m.executable && m.shared);
     m = only_mapping("00400000-00401000 ---p 00000000 00:00 0 \n");
@@ -113,7 +115,8 @@ END_TEST
 
 START_TEST(test_looking_up)
 {
-    char *name = file_with("1000-2000 rw-p 0 00:00 0\n2000-5000 rw-p 0 00:00 0\n9000-a000 rw-p 0 00:00 0\n");
+    char *name =
+        file_with("1000-2000 rw-p 0 00:00 0\n2000-5000 rw-p 0 00:00 0\n9000-a000 rw-p 0 00:00 0\n");
     struct maps m;
     ck_assert(maps_read(&m, name));
     unlink(name);
@@ -140,7 +143,9 @@ START_TEST(test_very_many)
     FILE *f = fdopen(mkstemp(name), "w");
     ck_assert_ptr_nonnull(f);
     for (unsigned long i = 1; i <= N; i++) {
-        fprintf(f, "%lx-%lx rw-p 00000000 fe:00 4711                 /usr/share/a/long/name/of/a/file/number/%lu\n",
+        fprintf(f,
+                "%lx-%lx rw-p 00000000 fe:00 4711                 "
+                "/usr/share/a/long/name/of/a/file/number/%lu\n",
                 i * 0x3000, i * 0x3000 + 0x2000, i);
     }
     fclose(f);
@@ -164,7 +169,8 @@ START_TEST(test_own_process)
     static int in_data = 1;
     struct maps m;
     ck_assert(maps_read(&m, "/proc/self/maps"));
-    const struct map *stack = maps_find(&m, (uintptr_t)&on_stack), *data = maps_find(&m, (uintptr_t)&in_data);
+    const struct map *stack = maps_find(&m, (uintptr_t)&on_stack),
+                     *data = maps_find(&m, (uintptr_t)&in_data);
     ck_assert_ptr_nonnull(stack);
     ck_assert_int_eq(stack->kind, MAP_KIND_MAIN_STACK);
     ck_assert_ptr_nonnull(data);
@@ -245,8 +251,10 @@ END_TEST
 /* Lines that are longer than the buffer, of its very length, empty, and without an end. */
 START_TEST(test_lines)
 {
-    char *name = file_with("short\n\n0123456789abcdef0123456789abcdef\n0123456\n01234567\n012345678\nlast");
-    static const char *const expected[] = {"short", "", "0123456", "0123456", "0123456", "0123456", "last"};
+    char *name =
+        file_with("short\n\n0123456789abcdef0123456789abcdef\n0123456\n01234567\n012345678\nlast");
+    static const char *const expected[] = {"short",   "",        "0123456", "0123456",
+                                           "0123456", "0123456", "last"};
     char buffer[8];
     struct proc_text t;
     ck_assert_int_eq(proc_open(&t, AT_FDCWD, name, buffer, sizeof buffer), 0);

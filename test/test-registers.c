@@ -33,7 +33,8 @@ static void look(const uintptr_t *from, const uintptr_t *to, void *context)
     found.ranges++;
     for (; from < to; from++) {
         if (~*from == complement) found.hits++;
-        if (found.ss_sp && *from == found.ss_sp && from == (void *)&((ucontext_t *)context)->uc_stack.ss_sp) {
+        if (found.ss_sp && *from == found.ss_sp &&
+            from == (void *)&((ucontext_t *)context)->uc_stack.ss_sp) {
             found.ss_hits++;
         }
     }
@@ -64,14 +65,14 @@ static void listen(int flags)
 
 #if defined(__x86_64__)
 
-#define IN_GENERAL(r)                                                                                                  \
-    static void in_##r(void)                                                                                           \
-    {                                                                                                                  \
-        long nr = SYS_tgkill;                                                                                          \
-        __asm__ volatile("mov %[from], %%" #r "\n\tnot %%" #r "\n\tsyscall"                                            \
-                         : "+a"(nr)                                                                                    \
-                         : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)                          \
-                         : #r, "rcx", "r11", "memory");                                                                \
+#define IN_GENERAL(r)                                                                              \
+    static void in_##r(void)                                                                       \
+    {                                                                                              \
+        long nr = SYS_tgkill;                                                                      \
+        __asm__ volatile("mov %[from], %%" #r "\n\tnot %%" #r "\n\tsyscall"                        \
+                         : "+a"(nr)                                                                \
+                         : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)      \
+                         : #r, "rcx", "r11", "memory");                                            \
     }
 IN_GENERAL(rbx)
 IN_GENERAL(r8)
@@ -85,21 +86,23 @@ IN_GENERAL(r15)
 static void in_rbp(void)
 {
     long nr = SYS_tgkill;
-    __asm__ volatile("mov %%rbp, %%r12\n\tmov (%[from]), %%rbp\n\tnot %%rbp\n\tsyscall\n\tmov %%r12, %%rbp"
-                     : "+a"(nr)
-                     : [from] "r"(&complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
-                     : "r12", "rcx", "r11", "memory");
+    __asm__ volatile(
+        "mov %%rbp, %%r12\n\tmov (%[from]), %%rbp\n\tnot %%rbp\n\tsyscall\n\tmov %%r12, %%rbp"
+        : "+a"(nr)
+        : [from] "r"(&complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
+        : "r12", "rcx", "r11", "memory");
 }
 
 /* A vector register holds the word in each of its lanes: two, four or eight. */
 static void in_xmm6(void)
 {
     long nr = SYS_tgkill;
-    __asm__ volatile("movq %[from], %%xmm6\n\tpunpcklqdq %%xmm6, %%xmm6\n\tpcmpeqd %%xmm7, %%xmm7\n\t"
-                     "pxor %%xmm7, %%xmm6\n\tsyscall"
-                     : "+a"(nr)
-                     : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
-                     : "xmm6", "xmm7", "rcx", "r11", "memory");
+    __asm__ volatile(
+        "movq %[from], %%xmm6\n\tpunpcklqdq %%xmm6, %%xmm6\n\tpcmpeqd %%xmm7, %%xmm7\n\t"
+        "pxor %%xmm7, %%xmm6\n\tsyscall"
+        : "+a"(nr)
+        : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
+        : "xmm6", "xmm7", "rcx", "r11", "memory");
 }
 
 __attribute__((target("avx"))) static void in_ymm15(void)
@@ -115,10 +118,11 @@ __attribute__((target("avx"))) static void in_ymm15(void)
 __attribute__((target("avx512f"))) static void in_zmm31(void)
 {
     long nr = SYS_tgkill;
-    __asm__ volatile("vbroadcastsd %[from], %%zmm31\n\tvpternlogq $0x55, %%zmm31, %%zmm31, %%zmm31\n\tsyscall"
-                     : "+a"(nr)
-                     : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
-                     : "xmm31", "rcx", "r11", "memory");
+    __asm__ volatile(
+        "vbroadcastsd %[from], %%zmm31\n\tvpternlogq $0x55, %%zmm31, %%zmm31, %%zmm31\n\tsyscall"
+        : "+a"(nr)
+        : [from] "m"(complement), "D"(getpid()), "S"(gettid()), "d"(SIGUSR1)
+        : "xmm31", "rcx", "r11", "memory");
 }
 
 static const struct {
@@ -126,9 +130,9 @@ static const struct {
     void (*go)(void);
     int hits;
 } registers[] = {
-    {"rbx", in_rbx, 1},   {"rbp", in_rbp, 1},   {"r8", in_r8, 1},     {"r9", in_r9, 1},     {"r10", in_r10, 1},
-    {"r12", in_r12, 1},   {"r13", in_r13, 1},   {"r14", in_r14, 1},   {"r15", in_r15, 1},   {"xmm6", in_xmm6, 2},
-    {"ymm15", in_ymm15, 4}, {"zmm31", in_zmm31, 8},
+    {"rbx", in_rbx, 1}, {"rbp", in_rbp, 1},   {"r8", in_r8, 1},       {"r9", in_r9, 1},
+    {"r10", in_r10, 1}, {"r12", in_r12, 1},   {"r13", in_r13, 1},     {"r14", in_r14, 1},
+    {"r15", in_r15, 1}, {"xmm6", in_xmm6, 2}, {"ymm15", in_ymm15, 4}, {"zmm31", in_zmm31, 8},
 };
 
 static bool have(const char *name)
@@ -139,18 +143,18 @@ static bool have(const char *name)
 
 #elif defined(__aarch64__)
 
-#define IN_GENERAL(r)                                                                                                  \
-    static void in_##r(void)                                                                                           \
-    {                                                                                                                  \
-        long pid = getpid(), tid = gettid();                                                                           \
-        register long x8 __asm__("x8") = SYS_tgkill;                                                                   \
-        register long x0 __asm__("x0") = pid;                                                                          \
-        register long x1 __asm__("x1") = tid;                                                                          \
-        register long x2 __asm__("x2") = SIGUSR1;                                                                      \
-        __asm__ volatile("ldr " #r ", %[from]\n\tmvn " #r ", " #r "\n\tsvc 0"                                          \
-                         : "+r"(x0)                                                                                    \
-                         : [from] "m"(complement), "r"(x8), "r"(x1), "r"(x2)                                           \
-                         : #r, "memory");                                                                              \
+#define IN_GENERAL(r)                                                                              \
+    static void in_##r(void)                                                                       \
+    {                                                                                              \
+        long pid = getpid(), tid = gettid();                                                       \
+        register long x8 __asm__("x8") = SYS_tgkill;                                               \
+        register long x0 __asm__("x0") = pid;                                                      \
+        register long x1 __asm__("x1") = tid;                                                      \
+        register long x2 __asm__("x2") = SIGUSR1;                                                  \
+        __asm__ volatile("ldr " #r ", %[from]\n\tmvn " #r ", " #r "\n\tsvc 0"                      \
+                         : "+r"(x0)                                                                \
+                         : [from] "m"(complement), "r"(x8), "r"(x1), "r"(x2)                       \
+                         : #r, "memory");                                                          \
     }
 IN_GENERAL(x9)
 IN_GENERAL(x17)
@@ -175,7 +179,11 @@ static const struct {
     const char *name;
     void (*go)(void);
     int hits;
-} registers[] = {{"x9", in_x9, 1}, {"x17", in_x17, 1}, {"x20", in_x20, 1}, {"x28", in_x28, 1}, {"v31", in_v31, 2}};
+} registers[] = {{"x9", in_x9, 1},
+                 {"x17", in_x17, 1},
+                 {"x20", in_x20, 1},
+                 {"x28", in_x28, 1},
+                 {"v31", in_v31, 2}};
 
 static bool have(const char *name)
 {
@@ -282,7 +290,8 @@ START_TEST(test_odd_frames)
     } frames[] = {
         {0, 0, false, 512},
         {0, 1000, true, 512},
-        {0x46505853, 836, true, 832}, /* AVX: 832 bytes and the second magic number, as Linux has it */
+        {0x46505853, 836, true,
+         832}, /* AVX: 832 bytes and the second magic number, as Linux has it */
         {0x46505853, 836, false, 512},
         {0x46505853, 2700, true, 2696},
         {0x46505853, 12, true, 512},

@@ -63,7 +63,8 @@ static _Alignas(4096) char page_of_data[4096] = {1};
 /* Whatever the protection is now. */
 START_TEST(test_private)
 {
-    static const int protections[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE, PROT_READ | PROT_EXEC};
+    static const int protections[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE,
+                                      PROT_READ | PROT_EXEC};
     char *at[4], *sparse;
     uint64_t *volatile on_heap = malloc(16), on_stack[2];
     for (int i = 0; i < 4; i++) {
@@ -146,7 +147,8 @@ START_TEST(test_shared)
         volatile char *at;
     } m[9] = {{0}};
     char name[] = "/gleaner-roots-test";
-    int shm = shm_open(name, O_CREAT | O_RDWR, 0600), memory = memfd_create("roots", 0), file = file_of(2);
+    int shm = shm_open(name, O_CREAT | O_RDWR, 0600), memory = memfd_create("roots", 0),
+        file = file_of(2);
     shm_unlink(name);
     ck_assert(ftruncate(shm, 2 * PAGE) == 0 && ftruncate(memory, 2 * PAGE) == 0);
     int sysv = shmget(IPC_PRIVATE, 2 * PAGE, 0600);
@@ -169,7 +171,8 @@ START_TEST(test_shared)
     for (int i = 0; i < n; i++) {
         hide(m[i].at + 16, 100 + (uint64_t)i);
         if (strstr(m[i].what, "now")) {
-            mprotect((void *)m[i].at, 2 * PAGE, strstr(m[i].what, "read only") ? PROT_READ : PROT_NONE);
+            mprotect((void *)m[i].at, 2 * PAGE,
+                     strstr(m[i].what, "read only") ? PROT_READ : PROT_NONE);
         }
     }
     for (enum roots_part part = ROOTS_ALL; part <= ROOTS_SHARED; part++) {
@@ -177,7 +180,8 @@ START_TEST(test_shared)
         find_all(&r, part, (enum present_way)_i);
         for (int i = 0; i < n; i++) {
             enum root_kind kind;
-            ck_assert_msg(delivered(&r, 100 + (uint64_t)i, &kind) == 1 && kind == ROOT_SHARED, "%s", m[i].what);
+            ck_assert_msg(delivered(&r, 100 + (uint64_t)i, &kind) == 1 && kind == ROOT_SHARED, "%s",
+                          m[i].what);
             ck_assert_msg(root_at(&r, m[i].at + 16) != NULL, "%s", m[i].what);
         }
         ck_assert(r.complete);
@@ -214,7 +218,8 @@ START_TEST(test_devices)
     char *at = map(4 * PAGE, MAP_SHARED);
     for (int i = 0; i < 4; i++) hide(at + (size_t)i * PAGE, (uint64_t)i);
     struct map list[4];
-    static const enum map_kind kinds[] = {MAP_KIND_DEVICE, MAP_KIND_KERNEL, MAP_KIND_RING, MAP_KIND_ANONYMOUS};
+    static const enum map_kind kinds[] = {MAP_KIND_DEVICE, MAP_KIND_KERNEL, MAP_KIND_RING,
+                                          MAP_KIND_ANONYMOUS};
     for (int i = 0; i < 4; i++) {
         uintptr_t from = (uintptr_t)at + (uintptr_t)i * PAGE;
         list[i] = (struct map){from, from + PAGE, kinds[i], true, true, false, true, false, 0};
@@ -243,7 +248,8 @@ START_TEST(test_io_uring)
     } parameters = {0};
     int fd = (int)syscall(425, 8, &parameters);
     if (fd < 0) return; /* not there, or not allowed */
-    char *entries = mmap(NULL, 8 * 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0x10000000);
+    char *entries =
+        mmap(NULL, 8 * 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0x10000000);
     ck_assert_ptr_ne(entries, MAP_FAILED);
     hide(entries + 32, 1);
     struct roots r;
@@ -284,8 +290,10 @@ END_TEST
 /* Huge pages from the pool, where the system has any. */
 START_TEST(test_huge_pages)
 {
-    char *private = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-    char *shared = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    char *private = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    char *shared = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
     if (private == MAP_FAILED || shared == MAP_FAILED) return;
     hide(private + MIB, 1);
     hide(shared + MIB, 2);
@@ -341,7 +349,8 @@ END_TEST
 START_TEST(test_shared_most)
 {
     int fd = file_of(8);
-    char *file = map_fd(fd, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED), *anonymous = map(8 * PAGE, MAP_SHARED);
+    char *file = map_fd(fd, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED),
+         *anonymous = map(8 * PAGE, MAP_SHARED);
     for (size_t i = 0; i < 8; i++) {
         hide(file + i * PAGE, 10 + i);
         hide(anonymous + i * PAGE, 20 + i);
@@ -397,11 +406,14 @@ START_TEST(test_parts)
         char *own = map(PAGE, MAP_PRIVATE);
         hide(own, 3);
         struct cut cut = {0};
-        struct roots_options options = {.part = ROOTS_FROZEN, .shared_most = SIZE_MAX, .maps = maps};
+        struct roots_options options = {
+            .part = ROOTS_FROZEN, .shared_most = SIZE_MAX, .maps = maps};
         struct roots frozen;
         find(&frozen, &cut, &options);
         bool good = frozen.complete && delivered(&frozen, 1, NULL) == 1;
-        _exit(good && delivered(&frozen, 3, NULL) == 0 ? 0 : 1); /* what the child has mapped is not there */
+        _exit(good && delivered(&frozen, 3, NULL) == 0
+                  ? 0
+                  : 1); /* what the child has mapped is not there */
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -443,6 +455,27 @@ START_TEST(test_left_out)
 }
 END_TEST
 
+/* Neighbours at the window's ends make one mapping with what is in it. */
+START_TEST(test_window_ends)
+{
+    window_start();
+    char *low = (char *)window_base, *high = low + WINDOW_BYTES;
+    ck_assert(os_map_at(low, 64 * KIB, NULL) && os_map_at(low - 64 * KIB, 64 * KIB, NULL));
+    ck_assert(os_map_at(high - 64 * KIB, 128 * KIB, NULL));
+    hide(low - 8, 1);
+    hide(low, 2);
+    hide(high - 8, 3);
+    hide(high, 4);
+    struct roots r;
+    find_all(&r, ROOTS_ALL, (enum present_way)_i);
+    ck_found(&r, 1, low - 8, ROOT_PRIVATE);
+    ck_not_found(&r, 2, low);
+    ck_not_found(&r, 3, high - 8);
+    ck_found(&r, 4, high, ROOT_PRIVATE);
+    roots_free(&r);
+}
+END_TEST
+
 /* In the window, memory that is not as the heap made it: a root, and nothing for the marker to load from. */
 START_TEST(test_blind)
 {
@@ -453,7 +486,8 @@ START_TEST(test_blind)
     for (size_t i = 0; i < 16; i++) hide(heap + i * PAGE, i);
     ck_assert_int_eq(mprotect(heap + 2 * PAGE, 2 * PAGE, PROT_NONE), 0);
     ck_assert_int_eq(mprotect(heap + 5 * PAGE, PAGE, PROT_READ), 0);
-    char *shared = mmap(heap + 7 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    char *shared = mmap(heap + 7 * PAGE, PAGE, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     hide(shared, 50);
     struct roots r;
     find_all(&r, ROOTS_ALL, (enum present_way)_i);
@@ -474,7 +508,8 @@ START_TEST(test_named)
 {
     int fd = file_of(2);
     volatile char *file = map_fd(fd, 2 * PAGE, PROT_READ, MAP_PRIVATE);
-    char *write = map_fd(fd, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED), *anonymous = map(PAGE, MAP_PRIVATE);
+    char *write = map_fd(fd, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED),
+         *anonymous = map(PAGE, MAP_PRIVATE);
     hide(write + 64, 1);
     hide(write + 128, 2);
     munmap(write, 2 * PAGE);
@@ -498,7 +533,8 @@ START_TEST(test_named)
         find(&r, &cut, &options);
         ck_assert(r.complete);
         if (part == ROOTS_SHARED) {
-            ck_assert_uint_eq(delivered(&r, 1, NULL) + delivered(&r, 3, NULL) + delivered(&r, 5, NULL), 0);
+            ck_assert_uint_eq(
+                delivered(&r, 1, NULL) + delivered(&r, 3, NULL) + delivered(&r, 5, NULL), 0);
         } else {
             ck_found(&r, 1, file + 64, ROOT_NAMED);
             ck_not_found(&r, 2, file + 128);
@@ -565,7 +601,10 @@ static void *find_alone(void *main_thread)
     mprotect(hidden, PAGE, PROT_NONE);
     struct roots r;
     find_all(&r, ROOTS_ALL, PRESENT_SCAN);
-    _exit(delivered(&r, 1, NULL) >= 1 && root_at(&r, here) && delivered(&r, 2, NULL) >= 1 && r.complete ? 0 : 1);
+    _exit(delivered(&r, 1, NULL) >= 1 && root_at(&r, here) && delivered(&r, 2, NULL) >= 1 &&
+                  r.complete
+              ? 0
+              : 1);
 }
 
 START_TEST(test_after_the_main_thread)
@@ -615,13 +654,15 @@ int main(void)
     tcase_add_test(t, test_devices);
     tcase_add_test(t, test_io_uring);
     tcase_add_loop_test(t, test_guard_regions, PRESENT_SCAN, WAYS);
-    tcase_add_loop_test(t, test_swapped, PRESENT_SCAN, WAYS < PRESENT_MINCORE ? WAYS : PRESENT_MINCORE);
+    tcase_add_loop_test(t, test_swapped, PRESENT_SCAN,
+                        WAYS < PRESENT_MINCORE ? WAYS : PRESENT_MINCORE);
     tcase_add_loop_test(t, test_huge_pages, PRESENT_SCAN, WAYS);
     tcase_add_test(t, test_cut_short);
     tcase_add_test(t, test_gone);
     tcase_add_test(t, test_shared_most);
     tcase_add_test(t, test_parts);
     tcase_add_test(t, test_left_out);
+    tcase_add_loop_test(t, test_window_ends, PRESENT_SCAN, WAYS);
     tcase_add_loop_test(t, test_blind, PRESENT_SCAN, WAYS);
     tcase_add_test(t, test_named);
     tcase_add_test(t, test_out_of_memory);

@@ -159,8 +159,9 @@ START_TEST(test_unknown_stack)
     listen(SA_ONSTACK);
     char *elsewhere = map(PAGE);
     hide(elsewhere, 5);
-    struct cut_thread threads[] = {{.sp = (uintptr_t)elsewhere + 512},
-                                   {.sp = 0, .stack_low = (uintptr_t)elsewhere, .stack_high = (uintptr_t)elsewhere + PAGE}};
+    struct cut_thread threads[] = {
+        {.sp = (uintptr_t)elsewhere + 512},
+        {.sp = 0, .stack_low = (uintptr_t)elsewhere, .stack_high = (uintptr_t)elsewhere + PAGE}};
     for (int i = 0; i < 2; i++) {
         struct cut cut = {.thread = &threads[i], .threads = 1};
         struct roots_options options = {.part = ROOTS_ALL};
@@ -177,7 +178,8 @@ START_TEST(test_without_context)
 {
     char *stack = map(16 * PAGE);
     for (size_t i = 0; i < 16; i++) hide(stack + i * PAGE, i);
-    struct cut_thread t = {.sp = (uintptr_t)stack + 7 * PAGE + 256, .stack_low = (uintptr_t)stack,
+    struct cut_thread t = {.sp = (uintptr_t)stack + 7 * PAGE + 256,
+                           .stack_low = (uintptr_t)stack,
                            .stack_high = (uintptr_t)stack + 16 * PAGE};
     struct cut cut = {.thread = &t, .threads = 1};
     struct roots_options options = {.part = ROOTS_ALL};
@@ -199,7 +201,9 @@ START_TEST(test_shared_stack)
     char *stack = map(16 * PAGE);
     for (size_t i = 0; i < 16; i++) hide(stack + i * PAGE, i);
     struct cut_thread threads[] = {
-        {.sp = (uintptr_t)stack + 12 * PAGE, .stack_low = (uintptr_t)stack, .stack_high = (uintptr_t)stack + 16 * PAGE},
+        {.sp = (uintptr_t)stack + 12 * PAGE,
+         .stack_low = (uintptr_t)stack,
+         .stack_high = (uintptr_t)stack + 16 * PAGE},
         {.sp = (uintptr_t)stack + 5 * PAGE},
     };
     struct cut cut = {.thread = threads, .threads = 2};
@@ -250,7 +254,8 @@ START_TEST(test_coroutine_of_thread)
 {
     char *stack = map(16 * PAGE), *elsewhere = map(PAGE);
     for (size_t i = 0; i < 16; i++) hide(stack + i * PAGE, i);
-    struct cut_thread t = {.sp = (uintptr_t)elsewhere + 2048, .stack_low = (uintptr_t)stack,
+    struct cut_thread t = {.sp = (uintptr_t)elsewhere + 2048,
+                           .stack_low = (uintptr_t)stack,
                            .stack_high = (uintptr_t)stack + 16 * PAGE};
     struct cut cut = {.thread = &t, .threads = 1};
     struct roots_options options = {.part = ROOTS_ALL};
@@ -282,7 +287,8 @@ START_TEST(test_handler_on_alternate_stack)
     hide(here, 9);
     send(SIGUSR2);
     ck_assert_int_eq(signals, 1);
-    ck_assert((char *)on_alternate_stack > alternate && (char *)on_alternate_stack < alternate + (1 << 18));
+    ck_assert((char *)on_alternate_stack > alternate &&
+              (char *)on_alternate_stack < alternate + (1 << 18));
     ck_found(&roots, 9, here, ROOT_PRIVATE);
 }
 END_TEST
@@ -293,7 +299,8 @@ static __attribute__((noinline)) void with_alternate_within(void)
     char array[1 << 16];
     stack_t alternate = {.ss_sp = array, .ss_size = sizeof array}, none = {.ss_flags = SS_DISABLE};
     ck_assert_int_eq(sigaltstack(&alternate, NULL), 0);
-    struct cut_thread self = {.stack_low = (uintptr_t)__builtin_frame_address(0) - (3 << 15), .stack_high = (uintptr_t)array + sizeof array};
+    struct cut_thread self = {.stack_low = (uintptr_t)__builtin_frame_address(0) - (3 << 15),
+                              .stack_high = (uintptr_t)array + sizeof array};
     ucontext_t uc;
     ck_assert_int_eq(getcontext(&uc), 0);
     uc.uc_stack = alternate;
@@ -429,7 +436,8 @@ END_TEST
 START_TEST(test_timers)
 {
     timer_t timer;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2,
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,
+                             .sigev_signo = SIGUSR2,
                              .sigev_value.sival_ptr = (void *)0x7fabcdef0120};
     ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
     struct words w = {0};

@@ -117,7 +117,8 @@ END_TEST
 
 START_TEST(test_known)
 {
-    struct cut_range a[] = {{30, 40}, {10, 20}, {20, 25}}, b[] = {{12, 24}}, c[] = {{12, 26}}, d[] = {{12, 24}, {50, 60}};
+    struct cut_range a[] = {{30, 40}, {10, 20}, {20, 25}}, b[] = {{12, 24}}, c[] = {{12, 26}},
+                     d[] = {{12, 24}, {50, 60}};
     ck_assert(roots_unfrozen_known(a, 3, b, 1));
     ck_assert(!roots_unfrozen_known(a, 3, c, 1));
     ck_assert(!roots_unfrozen_known(a, 3, d, 2));
@@ -165,10 +166,12 @@ START_TEST(test_pause)
         struct roots frozen;
         find(&frozen, &cut, &options);
         answer->complete = frozen.complete;
-        answer->hits[0] = delivered(&frozen, 50, NULL) + delivered(&frozen, 51, NULL) + delivered(&frozen, 104, NULL);
-        answer->blind = roots_is_blind(&frozen, (uintptr_t)heap + 4 * PAGE, (uintptr_t)heap + 4 * PAGE + 8) &&
-                        roots_is_blind(&frozen, (uintptr_t)heap + 5 * PAGE, (uintptr_t)heap + 9 * PAGE) &&
-                        !roots_is_blind(&frozen, (uintptr_t)heap + 6 * PAGE, (uintptr_t)heap + 9 * PAGE);
+        answer->hits[0] = delivered(&frozen, 50, NULL) + delivered(&frozen, 51, NULL) +
+                          delivered(&frozen, 104, NULL);
+        answer->blind =
+            roots_is_blind(&frozen, (uintptr_t)heap + 4 * PAGE, (uintptr_t)heap + 4 * PAGE + 8) &&
+            roots_is_blind(&frozen, (uintptr_t)heap + 5 * PAGE, (uintptr_t)heap + 9 * PAGE) &&
+            !roots_is_blind(&frozen, (uintptr_t)heap + 6 * PAGE, (uintptr_t)heap + 9 * PAGE);
         _exit(0);
     }
     int status;
