@@ -434,7 +434,7 @@ void collection_start(const struct config *config)
     last_end = collect_clock();
     if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
     atomic_store(&nursery_end, running ? atomic_load(&heap_taken_bytes) + (int64_t)budget : INT64_MAX);
-    if (running) remember_start(REMEMBER_UNKNOWN);
+    if (running) remember_start((enum remember_way)config->remember);
 }
 
 void collection_forked(void)

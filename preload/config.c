@@ -328,6 +328,17 @@ static bool key_pages(struct config *c, const char *v)
     return false;
 }
 
+static bool key_remember(struct config *c, const char *v)
+{
+    static const char *const names[] = {"auto", "sweep", "track"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!is(v, names[i])) continue;
+        c->remember = (enum config_remember)i;
+        return true;
+    }
+    return false;
+}
+
 static const struct key keys[] = {
     {"sample", key_sample, "bytes (512K), `all` or 0"},
     {"depth", key_depth, "1 to 256"},
@@ -349,6 +360,7 @@ static const struct key keys[] = {
     {"seed", key_seed, "a number or random"},
     {"snapshot", key_snapshot, "yes or no"},
     {"pages", key_pages, "scan, pagemap or mincore"},
+    {"remember", key_remember, "auto, sweep or track"},
 };
 #define KEYS (sizeof keys / sizeof *keys)
 

@@ -12,6 +12,7 @@
 enum config_leaks { LEAKS_OFF, LEAKS_EXIT, LEAKS_EVERY };
 enum config_collect { COLLECT_UNSET, COLLECT_OFF, COLLECT_REPORT, COLLECT_RECLAIM };
 enum config_pages { PAGES_SCAN, PAGES_PAGEMAP, PAGES_MINCORE }; /* as enum present_way */
+enum config_remember { REMEMBERED_AUTO, REMEMBERED_SWEEP, REMEMBERED_TRACK }; /* as enum remember_way */
 enum config_log { LOG_NONE, LOG_GC, LOG_DEBUG };
 
 struct config {
@@ -30,6 +31,7 @@ struct config {
     bool follow, verify, abort;
     bool snapshot; /* major collections by a snapshot child */
     enum config_pages pages;
+    enum config_remember remember;
     enum config_log log;
     bool frame_pointers;
     bool fixed_seed;

@@ -195,6 +195,9 @@ static const struct run runs[] = {
      "leaks:every=30s,collect:report,nursery:4M,exit_code:3", NULL, 7, NULL, NULL},
     {"log of collections", "ends", "return", "leaks:every=30s,log:gc", NULL, 7, NULL,
      "gleaner: collection 1 major (exit"},
+    {"tracked memory", "tracked", NULL, "collect:report,nursery:1M,remember:track", NULL, 0, "all there", NULL},
+    {"tracked memory, threads", "tracked", "3", "collect:report,nursery:1M,remember:track", NULL, 0, "all there", NULL},
+    {"swept memory, threads", "tracked", "3", "collect:report,nursery:1M,remember:sweep", NULL, 0, "all there", NULL},
     {"later issues' keys", "ends", "return", "reclaim_delay:0", NULL, 7, NULL, NULL},
 
     /* Ways out with a report that was asked for, and without. */
