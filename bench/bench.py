@@ -91,10 +91,12 @@ def profiles(jemalloc):
     return b"nvalid conf" not in run.stderr
 
 
-def run_once(build, load, allocator, folder, limit):
+def run_once(options, load, allocator, folder):
     """One run: {"cpu", "wall", "peak"} (seconds, bytes), or a string that says what went wrong."""
     result = os.path.join(folder, "result")
-    launcher = [os.path.join(build, "bench", "measure"), result, str(limit)]
+    limit = options.limit
+    launcher = [os.path.join(options.build, "bench", "measure"),
+                *(["--small-pages"] if options.small_pages else []), result, str(limit)]
     if os.path.exists(result):
         os.unlink(result)
     complaint = load.run(launcher, allocator.environment, allocator.prefix)
@@ -127,7 +129,7 @@ def run_all(options, loads, allocators, folder):
                 if sys.stderr.isatty():
                     print(f"\r\033[K{load.name} {turn + 1}/{options.rounds} {name}", end="",
                           file=sys.stderr, flush=True)
-                outcome = run_once(options.build, load, allocator, folder, options.limit)
+                outcome = run_once(options, load, allocator, folder)
                 if isinstance(outcome, str):
                     cells[name] = outcome
                 else:
@@ -269,6 +271,8 @@ def main():
     parser.add_argument("--allocators", metavar="A,B",
                         help="of " + ",".join([*PEERS, *OURS, *PROFILERS]))
     parser.add_argument("--time", choices=["cpu", "wall"], default="cpu")
+    parser.add_argument("--small-pages", action="store_true",
+                        help="as on a system without transparent huge pages")
     parser.add_argument("--limit", type=int, default=300, help="seconds for one run")
     parser.add_argument("--json", metavar="FILE", help="every single figure")
     options = parser.parse_args()

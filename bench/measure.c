@@ -1,14 +1,16 @@
-// measure RESULT SECONDS [NAME=VALUE]... -- PROGRAM [ARG]...: runs a program with additions to its
-// environment and writes "status user sys wall maxrss" to the file RESULT (seconds, KiB; status as
+// measure [--small-pages] RESULT SECONDS [NAME=VALUE]... -- PROGRAM [ARG]...: runs a program with
+// additions to its environment, on request as on a system without transparent huge pages, and writes "status user sys wall maxrss" to the file RESULT (seconds, KiB; status as
 // a shell gives it, 124 when it was stopped after SECONDS). A program of its own because a child's
 // ru_maxrss starts with the size of the process that forked it: an interpreter would hide small
 // peaks.
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,11 +38,13 @@ static double seconds(struct timeval t)
 
 int main(int argc, char **argv)
 {
+    bool small_pages = argc > 1 && strcmp(argv[1], "--small-pages") == 0;
+    if (small_pages) argv[1] = argv[0], argv++, argc--;
     int program = 3;
     while (program < argc && strcmp(argv[program], "--") != 0) program++;
     long limit = argc > 3 ? strtol(argv[2], NULL, 10) : 0;
     if (program + 1 >= argc || limit < 1) {
-        fprintf(stderr, "usage: %s RESULT SECONDS [NAME=VALUE]... -- PROGRAM [ARG]...\n", argv[0]);
+        fprintf(stderr, "usage: %s [--small-pages] RESULT SECONDS [NAME=VALUE]... -- PROGRAM [ARG]...\n", argv[0]);
         return 2;
     }
     FILE *result = fopen(argv[1], "we");
@@ -54,6 +58,10 @@ int main(int argc, char **argv)
     if (child == 0) {
         setpgid(0, 0);
         for (int i = 3; i < program; i++) putenv(argv[i]);
+        if (small_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
+            perror("prctl(PR_SET_THP_DISABLE)");
+            _exit(126);
+        }
         execvp(argv[program + 1], &argv[program + 1]);
         fprintf(stderr, "%s: %s: %s\n", argv[0], argv[program + 1], strerror(errno));
         _exit(127);

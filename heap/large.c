@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/large.h"
+#include "heap/large_big.h"
 #include "heap/large_cache.h"
 #include "heap/large_gate.h"
 #include "heap/large_jemalloc.h"
+#include "heap/large_keep.h"
 #include "heap/large_map.h"
 #include "heap/large_table.h"
 #include "heap/print.h"
 
-/* 1. Where a block comes from: the cache of freed blocks (up to 1 MiB), jemalloc (up to 64 MiB), or
-      a mapping of its own (above, and whenever jemalloc must not be entered).
+/* 1. Where a block comes from: the cache of freed blocks (up to 256 KiB), jemalloc (up to 3.5 MiB), the arenas of big
+      blocks (up to 256 MiB), or a mapping of its own (above, and whenever the gate is closed).
    2. Its life: the record's state says whose it is.
 
         (jemalloc) -> LIVE <-> BUSY           resizing
@@ -17,16 +19,17 @@
                      CACHED -> LIVE           reused from the cache
                        |
                        v
-                     FREED                    back in jemalloc or unmapped
+                     FREED                    back in jemalloc, a free span, or unmapped
 
       The step from LIVE is a compare-and-swap: of two threads that free a block one wins.
-   3. While the gate is closed blocks for jemalloc wait on `pending`; who enters next frees them. */
+   3. While the gate is closed blocks that are not direct wait on `pending`; who enters next frees them. */
 
 static struct counters {
     _Alignas(64) _Atomic uint64_t allocated, allocated_bytes, freed, freed_bytes;
 } counters[LARGE_SHARDS];
 
 static large_stack pending;
+static bool counts_are_torn; /* in a child of a process with threads, until large_recount */
 
 static void add(_Atomic uint64_t *to, uint64_t n)
 {
@@ -47,11 +50,24 @@ static bool take(struct large_record *r, uint32_t *state, uint32_t to)
     return false;
 }
 
+/* The size of a block for a request: a class, or for a big block whole spans. */
+static size_t given_bytes(size_t size)
+{
+    size_t bytes = large_class_bytes(size);
+    return bytes < BIG_MIN || size >= LARGE_DIRECT_MIN ? bytes : round_up(size, SPAN_BYTES);
+}
+
+static bool is_big(size_t bytes) { return bytes >= BIG_MIN && bytes < LARGE_DIRECT_MIN; }
+
 static void free_inside(uint32_t page)
 {
     struct large_record *r = large_record_of(page);
     uint32_t state = atomic_load(&r->state);
     size_t bytes = atomic_load(&r->bytes);
+    if (state & LARGE_BIG) {
+        big_free(page, bytes, state >> LARGE_ARENA_SHIFT, state & LARGE_CLEAN);
+        return;
+    }
     atomic_store(&r->state, LARGE_FREED);
     je_free(large_address(page), bytes, state >> LARGE_ARENA_SHIFT);
 }
@@ -102,15 +118,17 @@ static void *from_cache(size_t bytes, size_t alignment, bool zero)
     return block;
 }
 
-static void *from_jemalloc(size_t bytes, size_t alignment, bool zero)
+static void *from_arenas(size_t bytes, size_t alignment, bool zero)
 {
-    if (bytes >= LARGE_DIRECT_MIN || alignment >= LARGE_DIRECT_MIN || !large_gate_enter())
-        return NULL;
+    bool big = is_big(bytes);
+    if (bytes >= LARGE_DIRECT_MIN || alignment > BIG_ALIGN_MAX || !large_gate_enter()) return NULL;
     drain();
     unsigned arena;
-    void *block = je_alloc(bytes, alignment, zero, large_shard(), &arena);
+    void *block = big ? big_alloc(bytes, alignment, zero, &arena)
+                      : je_alloc(bytes, alignment, zero, large_shard(), &arena);
     if (block)
-        large_table_enter(large_page_of(block), bytes, LARGE_LIVE | arena << LARGE_ARENA_SHIFT);
+        large_table_enter(large_page_of(block), bytes,
+                          LARGE_LIVE | (big ? LARGE_BIG : 0) | arena << LARGE_ARENA_SHIFT);
     large_gate_leave();
     return block;
 }
@@ -119,9 +137,9 @@ void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given)
 {
     if (unlikely(size - 1 >= PTRDIFF_MAX || size > WINDOW_LARGE_BYTES)) return NULL;
     if (alignment < OS_PAGE) alignment = OS_PAGE;
-    size_t bytes = large_class_bytes(size);
+    size_t bytes = given_bytes(size);
     void *block = from_cache(bytes, alignment, zero);
-    if (!block) block = from_jemalloc(bytes, alignment, zero);
+    if (!block) block = from_arenas(bytes, alignment, zero);
     if (!block) block = large_map_alloc(bytes, alignment);
     if (unlikely(!block)) { /* where addresses are limited: without the class's rounding */
         large_cache_flush(true, give_back);
@@ -163,21 +181,30 @@ static void count_resize(size_t from, size_t to)
     add(&c->freed_bytes, from);
 }
 
+static size_t resize_inside(uint32_t page, uint32_t state, size_t old, size_t size)
+{
+    unsigned arena = state >> LARGE_ARENA_SHIFT;
+    size_t want = given_bytes(size);
+    if (!(state & LARGE_BIG)) return is_big(want) ? old : je_resize(large_address(page), old, want, arena);
+    if (want < old && large_class_bytes(size) >= old) return old; /* the room that a move has left */
+    return want < BIG_MIN ? old : big_resize(page, old, want, arena);
+}
+
 size_t large_resize(void *block, size_t size)
 {
     struct large_record *r = large_record_at(block);
     uint32_t state;
     if (size - 1 >= PTRDIFF_MAX || size > WINDOW_LARGE_BYTES || !r || !take(r, &state, LARGE_BUSY))
         return 0;
-    uint32_t page = large_page_of(block), arena = state >> LARGE_ARENA_SHIFT;
-    size_t old = atomic_load(&r->bytes), want = large_class_bytes(size), now = old;
+    uint32_t page = large_page_of(block);
+    size_t old = atomic_load(&r->bytes), want = given_bytes(size), now = old;
     if (want < 32 * KIB) want = 40 * KIB; /* the smallest class of ours */
     if (want == old) {
         now = old;
     } else if (state & LARGE_DIRECT) {
         if (large_map_resize(page, want)) now = want;
     } else if (want < LARGE_DIRECT_MIN && large_gate_enter()) {
-        now = je_resize(block, old, want, arena);
+        now = resize_inside(page, state, old, want);
         large_gate_leave();
     }
     if (now != old) {
@@ -188,6 +215,20 @@ size_t large_resize(void *block, size_t size)
     return now >= size ? now : 0;
 }
 
+/* To memory without pages in an arena, or to a mapping of its own; with room to grow, since it has grown. */
+static void *move_pages(uint32_t page, size_t bytes)
+{
+    if (!is_big(bytes) || !large_gate_enter()) return large_map_move(page, bytes);
+    unsigned arena;
+    void *to = big_alloc_bare(bytes, &arena);
+    if (to && !large_map_move_to(page, to, bytes, LARGE_LIVE | LARGE_BIG | arena << LARGE_ARENA_SHIFT)) {
+        big_free(large_page_of(to), bytes, arena, true);
+        to = NULL;
+    }
+    large_gate_leave();
+    return to;
+}
+
 void *large_move(void *block, size_t size, size_t *given)
 {
     struct large_record *r = large_record_at(block);
@@ -196,7 +237,7 @@ void *large_move(void *block, size_t size, size_t *given)
     size_t old = atomic_load(&r->bytes), bytes = large_class_bytes(size);
     if (old < LARGE_MOVE_MIN || bytes < LARGE_MOVE_MIN || !take(r, &state, LARGE_BUSY)) return NULL;
     uint32_t entry = atomic_load(&r->entry);
-    void *to = large_map_move(large_page_of(block), bytes);
+    void *to = move_pages(large_page_of(block), bytes);
     if (!to) {
         atomic_store(&r->state, state);
         return NULL;
@@ -204,7 +245,8 @@ void *large_move(void *block, size_t size, size_t *given)
     large_set_entry(to, entry);
     count_resize(old, bytes);
     if (!(state & LARGE_DIRECT)) {
-        atomic_store(&r->state, (state & ~LARGE_STATE_MASK) | LARGE_CACHED);
+        uint32_t bare = old <= bytes ? LARGE_CLEAN : 0;
+        atomic_store(&r->state, (state & ~(LARGE_STATE_MASK | LARGE_OLD)) | LARGE_CACHED | bare);
         give_back(large_page_of(block));
     }
     *given = bytes;
@@ -270,12 +312,25 @@ void large_stats(struct large_stats *to)
     }
     to->live = to->allocated - freed;
     to->live_bytes = to->allocated_bytes - freed_bytes;
-    je_counts(&used, &unused);
+    large_counts(&used, &unused);
     to->mapped_bytes = large_map_bytes();
     to->cached_bytes = unused + large_cache_bytes();
 }
 
-void large_save_addresses(void) { je_save_addresses(); }
+void large_counts(uint64_t *used, uint64_t *unused)
+{
+    uint64_t big_used, big_unused;
+    je_counts(used, unused);
+    big_counts(&big_used, &big_unused);
+    *used += big_used;
+    *unused += big_unused;
+}
+
+void large_save_addresses(void)
+{
+    je_save_addresses();
+    big_save_addresses();
+}
 
 bool large_trim(void)
 {
@@ -283,6 +338,7 @@ bool large_trim(void)
     if (large_gate_enter()) {
         drain();
         any |= je_trim();
+        any |= big_trim();
         large_gate_leave();
     }
     return any;
@@ -297,6 +353,7 @@ void large_decay(uint64_t now, uint64_t decay_ns)
     if (large_gate_enter()) {
         drain();
         je_decay(now, decay_ns);
+        big_decay(now, decay_ns);
         large_gate_leave();
     }
 }
@@ -319,6 +376,7 @@ void large_fork_child(bool threads_were_there)
 {
     large_gate_child();
     if (threads_were_there) { /* stacks that were copied while others changed them */
+        counts_are_torn = true;
         large_cache_forget();
         large_map_forget();
         atomic_store(&pending, 0);
@@ -334,10 +392,44 @@ void large_fork_child(bool threads_were_there)
     }
 }
 
+struct found {
+    uint64_t live, live_bytes, big[BIG_ARENAS];
+};
+
+static bool count(uint32_t page, size_t bytes, void *user)
+{
+    struct found *f = user;
+    uint32_t state = atomic_load(&large_record_of(page)->state);
+    f->live++;
+    f->live_bytes += bytes;
+    if (state & LARGE_BIG) f->big[state >> LARGE_ARENA_SHIFT] += bytes;
+    return true;
+}
+
+/* Counters only grow: others have taken their difference to what they were. */
+static void correct(_Atomic uint64_t *in, _Atomic uint64_t *out, uint64_t from, uint64_t to)
+{
+    if (to >= from) add(in, to - from);
+    else add(out, from - to);
+}
+
+void large_recount(void)
+{
+    struct found f = {0};
+    large_table_each(count, &f);
+    struct large_stats s;
+    large_stats(&s);
+    correct(&counters[0].allocated, &counters[0].freed, s.live, f.live);
+    correct(&counters[0].allocated_bytes, &counters[0].freed_bytes, s.live_bytes, f.live_bytes);
+    big_recount(f.big);
+    counts_are_torn = false;
+}
+
 struct verify {
     void (*complain)(const char *line);
     bool good;
-    uint64_t live, live_bytes, end;
+    struct found found;
+    uint64_t end;
 };
 
 static void wrong(struct verify *v, const char *what, uint32_t page, uint64_t n)
@@ -353,8 +445,7 @@ static bool check(uint32_t page, size_t bytes, void *user)
     struct verify *v = user;
     uint32_t start;
     size_t size;
-    v->live++;
-    v->live_bytes += bytes;
+    count(page, bytes, &v->found);
     if (bytes == 0 || bytes % OS_PAGE) wrong(v, "its size is no multiple of a page", page, bytes);
     if (page < v->end) wrong(v, "overlaps the block before it", page, v->end);
     v->end = page + bytes / OS_PAGE;
@@ -367,15 +458,19 @@ static bool check(uint32_t page, size_t bytes, void *user)
     return true;
 }
 
+static void big_wrong(const char *what, uint32_t page, void *user) { wrong(user, what, page, page); }
+
 bool large_verify(void (*complain)(const char *line))
 {
-    struct verify v = {complain, true, 0, 0, 0};
+    struct verify v = {.complain = complain, .good = true};
     struct large_stats s;
     large_stats(&s);
     large_table_each(check, &v);
-    if (v.live != s.live) wrong(&v, "blocks live by the table, not by the counters", 0, v.live);
-    if (v.live_bytes != s.live_bytes)
-        wrong(&v, "bytes live by the table, not by the counters", 0, v.live_bytes);
+    if (counts_are_torn) return v.good;
+    if (v.found.live != s.live) wrong(&v, "blocks live by the table, not by the counters", 0, v.found.live);
+    if (v.found.live_bytes != s.live_bytes)
+        wrong(&v, "bytes live by the table, not by the counters", 0, v.found.live_bytes);
+    if (!large_gate_broken()) big_verify(v.found.big, big_wrong, &v);
     if (s.live_bytes > s.mapped_bytes) wrong(&v, "more is live than is mapped", 0, s.mapped_bytes);
     return v.good;
 }

@@ -64,6 +64,9 @@ void large_fork_prepare(void);
 void large_fork_parent(void);
 void large_fork_child(bool threads_were_there);
 
+/* In such a child, where ours is the only thread: the counts become what the table says is live. */
+void large_recount(void);
+
 /* Every invariant of the tables against each other. */
 bool large_verify(void (*complain)(const char *line));
 

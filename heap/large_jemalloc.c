@@ -2,6 +2,7 @@
 #include "heap/large_jemalloc.h"
 #include "heap/jemalloc/copy.h"
 #include "heap/large_gate.h"
+#include "heap/large_keep.h"
 #include "heap/large_map.h"
 #include "heap/os.h"
 #include "heap/print.h"
@@ -67,23 +68,14 @@ static void *hook_alloc(je_hooks *h, void *at, size_t bytes, size_t alignment, b
     return p;
 }
 
-/* How much may lie unused for long beside `used` bytes: what a process with tens of megabytes can afford is less than
-   what one with gigabytes can. */
-static uint64_t worth_keeping(uint64_t used)
-{
-    uint64_t most = used / 4 + 64 * MIB, small = used + 4 * MIB;
-    return small < most ? small : most;
-}
-
 static bool hook_commit(je_hooks *h, void *at, size_t bytes, size_t offset, size_t length,
                         unsigned number)
 {
     if (unlikely(!large_region_restore((char *)at + offset, length))) return true;
     atomic_fetch_add_explicit(&of(h)->committed, (int64_t)length, memory_order_relaxed);
-    if (length >= LARGE_HUGE_MIN) os_prefer_huge((char *)at + offset, length);
     uint64_t used, unused; /* `length` is in `unused` until the block is counted */
-    je_counts(&used, &unused);
-    if (unlikely(unused > length + worth_keeping(used) * 3 / 2))
+    large_counts(&used, &unused);
+    if (unlikely(unused > length + large_most_growing(used)))
         atomic_store_explicit(&of(h)->overgrown, true, memory_order_relaxed);
     return false;
 }
@@ -240,8 +232,8 @@ void je_decay(uint64_t now, uint64_t decay_ns)
 {
     if (atomic_load(&start_state) != 2) return;
     uint64_t used, unused;
-    je_counts(&used, &unused);
-    uint64_t keep = worth_keeping(used);
+    large_counts(&used, &unused);
+    uint64_t keep = large_worth_keeping(used);
     bool excess = unused > keep;
     uint64_t period = excess ? decay_ns / 8 : decay_ns;
     for (struct arena *a = arenas; a < arenas + JE_ARENAS; a++) {

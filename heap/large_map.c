@@ -139,6 +139,13 @@ void *large_region_take(struct large_region *g, size_t bytes, size_t alignment)
     return take(g, bytes, alignment, &room);
 }
 
+uint32_t large_region_next(struct large_region *g, uint32_t *room)
+{
+    uint64_t c = atomic_load(&g->cursor);
+    *room = (uint32_t)(c >> 32) - (uint32_t)c;
+    return (uint32_t)c;
+}
+
 static bool any_away; /* set before the first is */
 
 void large_region_unmap(void *at, size_t bytes)
@@ -190,6 +197,12 @@ static void recycle(uint32_t page)
     large_stack_push(&unused[class_below(*room_of(page))], page, 256);
 }
 
+void large_map_fresh(void *at, size_t bytes)
+{
+    if (bytes >= 4 * MIB && atomic_load_explicit(&mapped, memory_order_relaxed) >= OS_HUGE_FROM)
+        os_prefer_huge(at, bytes);
+}
+
 static void *map_block(size_t bytes, size_t alignment)
 {
     uint32_t page = reuse(bytes, alignment);
@@ -213,7 +226,7 @@ void *large_map_alloc(size_t bytes, size_t alignment)
     bytes = round_up(bytes, OS_PAGE);
     void *block = map_block(bytes < 2 * OS_PAGE ? 2 * OS_PAGE : bytes, alignment);
     if (!block) return NULL;
-    if (bytes >= LARGE_HUGE_MIN) os_prefer_huge(block, bytes);
+    large_map_fresh(block, bytes);
     large_table_enter(large_page_of(block), bytes, LARGE_LIVE | LARGE_DIRECT);
     return block;
 }
@@ -260,37 +273,40 @@ bool large_map_resize(uint32_t page, size_t bytes)
     return true;
 }
 
-void *large_map_move(uint32_t page, size_t bytes)
+bool large_map_move_to(uint32_t page, void *to, size_t bytes, uint32_t state)
 {
     struct large_record *r = large_record_of(page);
     size_t old = atomic_load(&r->bytes), n = old < bytes ? old : bytes;
     bool direct = atomic_load(&r->state) & LARGE_DIRECT;
-    char *from = large_address(page);
+    char *from = large_address(page), *end = (char *)to + n;
     /* Page tables are moved whole where both ends lie alike within 2 MiB. */
-    char *to = map_block(bytes, OS_PAGE);
-    if (!to) return NULL;
     long moved = direct ? raw_syscall(SYS_mremap, from, n, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)
                         : raw_syscall(SYS_mremap, from, n, n,
                                       MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
-    uint32_t new = large_page_of(to);
-    if (moved != (long)to) { /* an old kernel, or the pages lie in several mappings */
-        atomic_store(&large_record_of(new)->bytes, bytes);
-        atomic_store(&large_record_of(new)->state, LARGE_BUSY | LARGE_DIRECT);
-        large_map_free(new);
-        return NULL;
-    }
+    if (moved != (long)to) return false; /* an old kernel, or the pages lie in several mappings */
     if (!direct && bytes > n) { /* one mapping again, so that it can grow and move as one */
-        os_unmap(to + n, bytes - n);
-        if (!grow_mapping(to, n, bytes)) os_map_at(to + n, bytes - n, NULL);
+        os_unmap(end, bytes - n);
+        if (!grow_mapping(to, n, bytes)) os_map_at(end, bytes - n, NULL);
     }
-    large_table_enter(new, bytes, LARGE_LIVE | LARGE_DIRECT);
+    large_table_enter(large_page_of(to), bytes, state);
     if (direct) {
         if (old > n) os_unmap(from + n, old - n);
         atomic_fetch_sub(&mapped, old);
         atomic_store(&r->state, LARGE_FREED | LARGE_DIRECT);
         recycle(page);
     }
-    return to;
+    return true;
+}
+
+void *large_map_move(uint32_t page, size_t bytes)
+{
+    void *to = map_block(bytes, OS_PAGE);
+    if (!to || large_map_move_to(page, to, bytes, LARGE_LIVE | LARGE_DIRECT)) return to;
+    uint32_t new = large_page_of(to);
+    atomic_store(&large_record_of(new)->bytes, bytes);
+    atomic_store(&large_record_of(new)->state, LARGE_BUSY | LARGE_DIRECT);
+    large_map_free(new);
+    return NULL;
 }
 
 size_t large_map_bytes(void)

@@ -1,9 +1,8 @@
 /* large_map.h: addresses of the large area turned into memory: regions, from which the extents of
-   jemalloc are cut, and the direct path, which maps a block of its own and needs nobody.
+   jemalloc and of the big blocks are cut, and the direct path, which maps a block of its own and needs nobody.
 
-   The direct path serves blocks of LARGE_DIRECT_MIN and more (whose pages are not worth keeping: as
-   glibc, whose M_MMAP_THRESHOLD never passes 32 MiB), and every block while jemalloc must not be
-   entered. A freed block is unmapped, so that limits on address space see it; its addresses are
+   The direct path serves blocks of LARGE_DIRECT_MIN and more, whose pages are not worth keeping, and every block while
+   the gate is closed. A freed block is unmapped, so that limits on address space see it; its addresses are
    used again for a block of the same size class.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_LARGE_MAP_H
@@ -11,11 +10,10 @@
 
 #include "heap/base.h"
 
-#define LARGE_DIRECT_MIN (64 * MIB)
+#define LARGE_DIRECT_MIN (256 * MIB)
 
-/* From this size on blocks ask for huge pages: a fault is dear on virtual machines, and a block
-   that is a multiple of them loses little to rounding. */
-#define LARGE_HUGE_MIN (4 * MIB)
+/* Fresh pages of a block: if there are many of them, and much is mapped, they had better be huge. */
+void large_map_fresh(void *at, size_t bytes);
 
 /* The addresses that one user cuts mappings from, one after the other, so that neighbours in time
    are neighbours in place and can be coalesced. next and end are page numbers, in one word (next in
@@ -27,6 +25,9 @@ struct large_region {
 /* Maps `bytes` (a multiple of OS_PAGE) of fresh memory, aligned; NULL if refused.  Any thread,
    lock-free. */
 void *large_region_take(struct large_region *, size_t bytes, size_t alignment);
+
+/* The page where the region's next mapping begins, if it is no longer than *room pages. */
+uint32_t large_region_next(struct large_region *, uint32_t *room);
 
 /* Where addresses are scarce: unmaps memory that jemalloc keeps unused, and maps what of it is away when it is
    used again (false if refused).  The caller has the range to itself. */
@@ -44,9 +45,12 @@ void large_map_free(uint32_t page);
    to change.  False: it cannot grow. */
 bool large_map_resize(uint32_t page, size_t bytes);
 
-/* Moves a block of any kind, whose record is BUSY, to new addresses where `bytes` are mapped, by
-   moving its pages.  The new block is LIVE and direct.  A direct old one is freed; one of
-   jemalloc's stays BUSY, reads as zero and is the caller's to free.  NULL: nothing was done. */
+/* Moves the pages of a block of any kind, whose record is BUSY, to other addresses, where `bytes` are mapped without
+   pages and become a block with `state`.  A direct old block is freed; another one stays BUSY, reads as zero as far as its
+   pages were moved, and is the caller's to free.  False: nothing was done. */
+bool large_map_move_to(uint32_t page, void *to, size_t bytes, uint32_t state);
+
+/* The same to a new direct block; NULL: nothing was done. */
 void *large_map_move(uint32_t page, size_t bytes);
 
 /* Bytes mapped in the large area. */

@@ -37,15 +37,19 @@ enum large_state {
     LARGE_BUSY,   /* the program's, being resized */
     LARGE_CACHED, /* freed; on a stack */
     LARGE_FREED,  /* freed; handed back */
-    LARGE_AWAY    /* of any page in an extent that jemalloc keeps unused: not mapped */
+    LARGE_AWAY,   /* of any page in an extent that jemalloc keeps unused: not mapped */
+    LARGE_SPAN,   /* the first page of a free span, and its last: large_spans.h */
+    LARGE_SPAN_END
 };
 #define LARGE_STATE_MASK 0xffu
 #define LARGE_DIRECT 0x100u  /* mapped by large_map, not by jemalloc */
 #define LARGE_OLD 0x200u     /* as STATE_OLD of pool.h */
-#define LARGE_ARENA_SHIFT 16 /* above: the arena of a jemalloc block */
+#define LARGE_BIG 0x400u     /* of large_big's arenas, not of jemalloc's */
+#define LARGE_CLEAN 0x800u   /* of a free span: the system has its pages */
+#define LARGE_ARENA_SHIFT 16 /* above: the arena of a block of jemalloc's or large_big's */
 
 struct large_record {
-    _Atomic uint32_t state; /* enum large_state | LARGE_DIRECT | arena << LARGE_ARENA_SHIFT */
+    _Atomic uint32_t state; /* enum large_state | flags | arena << LARGE_ARENA_SHIFT */
     _Atomic uint32_t entry; /* LIVE: the tag (tag.h); on a stack: page + 1 of the next */
     _Atomic uint64_t bytes; /* of the block */
 };

@@ -159,9 +159,7 @@ static bool map_pools(struct area *a, bool medium, uint32_t n)
         return true;
     }
     size_t mapped = atomic_fetch_add(&a->mapped, (size_t)n << shift) + ((size_t)n << shift);
-    /* A heap of this size wastes at most a few per cent on a half-used huge page, and gets its memory by
-       one fault in 512. */
-    if (mapped > 32 * MIB) os_prefer_huge(at, (size_t)n << shift);
+    if (mapped > OS_HUGE_FROM) os_prefer_huge(at, (size_t)n << shift);
     atomic_store_explicit(&a->fresh, (uint64_t)first << 32 | end, memory_order_release);
     return true;
 }
@@ -236,7 +234,7 @@ struct pool *pool_take(bool medium, bool growing)
     }
     struct pool *p = pool_of_id(id);
     p->list = POOL_HELD;
-    if (growing && !present && !medium && atomic_load_explicit(&a->mapped, memory_order_relaxed) <= 32 * MIB)
+    if (growing && !present && !medium && atomic_load_explicit(&a->mapped, memory_order_relaxed) <= OS_HUGE_FROM)
         os_populate((void *)pool_base(p), pool_bytes(p));
     return p;
 }

@@ -109,6 +109,7 @@ bool rescue_heaps(struct thread_heap *h)
         live_bytes += live[c] * class_size[c];
         atomic_store(&late_taken[c], 0);
     }
+    large_recount();
     struct large_stats large;
     large_stats(&large);
     atomic_store(&heap_taken_bytes, live_bytes + (int64_t)large.live_bytes);

@@ -288,11 +288,11 @@ END_TEST
 START_TEST(resize_grows_in_place)
 {
     /* A direct block has room behind it as long as nobody claims it. */
-    unsigned char *p = get(64 * MIB);
-    p[0] = 1, p[64 * MIB - 1] = 2;
+    unsigned char *p = get(LARGE_DIRECT_MIN);
+    p[0] = 1, p[LARGE_DIRECT_MIN - 1] = 2;
     ck_assert_uint_ge(large_resize(p, GIB), GIB);
     ck_assert_uint_eq(p[0], 1);
-    ck_assert_uint_eq(p[64 * MIB - 1], 2);
+    ck_assert_uint_eq(p[LARGE_DIRECT_MIN - 1], 2);
     p[GIB - 1] = 3;
     void *start;
     size_t size;
