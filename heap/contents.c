@@ -7,11 +7,11 @@ struct list {
     struct present present;
 };
 
-/* Swapped pages may be guards (present.h): they are taken for empty. */
+/* What may be a guard region must not be loaded from: it is taken for empty. */
 static void add_part(uintptr_t from, uintptr_t to, void *user)
 {
     struct list *l = user;
-    if (!l->present.swapped || l->present.knows_guards) ranges_add(&l->contents->part, from, to);
+    if (!l->present.swapped) ranges_add(&l->contents->part, from, to);
 }
 
 bool contents_make(struct contents *c, const struct white *white)
@@ -28,7 +28,7 @@ bool contents_make(struct contents *c, const struct white *white)
             if (!started) present_start(&list.present, PRESENT_SCAN);
             started = true;
             size_t before = c->part.count;
-            if (present_each(&list.present, b.start, b.start + b.bytes, false, add_part, &list)) continue;
+            if (present_each(&list.present, b.start, b.start + b.bytes, PRESENT_ALL, add_part, &list)) continue;
             c->part.count = before;
             ranges_add(&c->part, b.start, b.start + b.bytes);
         }

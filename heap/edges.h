@@ -23,8 +23,8 @@ static inline bool edge_target(const struct rank *r, uintptr_t word, uintptr_t g
 {
     uintptr_t address = form == 0 ? mark_plain(word) : mark_demangled(word, guard);
     if (unlikely(!white_find(r->white, address, b))) {
-        if (address - window_base < WINDOW_LARGE_OFFSET || address % OS_PAGE != 0) return false;
-        if (!white_find(r->white, address - 1, b) || b->area != AREA_LARGE) return false;
+        if (address - window_base <= WINDOW_LARGE_OFFSET || address % OS_PAGE != 0) return false;
+        if (!white_find(r->white, address - 1, b)) return false;
     }
     __builtin_prefetch((const void *)b->start);
     if (!white_is(r->white, b)) return false;

@@ -61,7 +61,7 @@ static NOINLINE void explain_address(struct sweep *s, uintptr_t address)
         if (white_is(s->white, &b)) explain(s, rank_of(&s->rank, b.area, b.granule), VET_MISALIGNED);
         if (white_is(s->white, &b) || white_is_live(&b)) return;
     }
-    if (white_find(s->white, address - 1, &b) && b.start + b.bytes == address && white_is(s->white, &b))
+    if (white_find(s->white, address - 1, &b) && white_is(s->white, &b)) /* it ends here */
         explain(s, rank_of(&s->rank, b.area, b.granule), VET_PAST_END);
     explain_behind(s, address);
 }

@@ -80,14 +80,14 @@ static void present_run(uintptr_t from, uintptr_t to, void *user)
     struct memory *m = user;
     if (from < m->bounds.from) from = m->bounds.from;
     if (to > m->bounds.to) to = m->bounds.to;
-    if (m->present.swapped && !m->present.knows_guards) run_by_kernel(m, from, to);
+    if (m->present.swapped) run_by_kernel(m, from, to);
     else run(m, from, to);
 }
 
 static void present_runs(struct memory *m, uintptr_t from, uintptr_t to)
 {
     m->bounds = (struct cut_range){from, to};
-    if (!present_each(&m->present, from, to, false, present_run, m)) m->complete = false;
+    if (!present_each(&m->present, from, to, PRESENT_ALL, present_run, m)) m->complete = false;
 }
 
 /* The slots of a pool that are live and not lost, or with `freed_too` all that are not lost; neighbours at once. */
