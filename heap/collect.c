@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
 #include "heap/groups.h"
+#include "heap/load_all.h"
 #include "heap/mark.h"
 #include "heap/os.h"
 #include "heap/remember.h"
@@ -122,6 +123,8 @@ static void find_lost(struct verdict *v, const struct cut *cut, const struct whi
 void collect_major(struct verdict *v, const struct cut *cut, const struct collect_options *options)
 {
     uint64_t began = collect_clock();
+    struct load_all load;
+    load_all_begin(&load);
     struct present present;
     struct white white;
     struct roots roots = {0};
@@ -130,7 +133,8 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     v->complete = false;
     v->why_not = "no memory for the collector's tables";
     const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best,
-                                        .shared_most = COLLECT_SHARED_MOST, .maps = options->maps};
+                                        .shared_most = COLLECT_SHARED_MOST, .maps = options->maps,
+                                        .unfrozen = options->unfrozen, .n_unfrozen = options->n_unfrozen};
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     v->roots_ns = collect_clock() - began;
     v->root_bytes = roots.bytes;
@@ -139,6 +143,10 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
         goto done_roots;
     }
     if (!white_make(&white, WHITE_LIVE)) goto done_roots;
+    if (white.moving) {
+        v->why_not = "a large block was being moved";
+        goto done_white;
+    }
     white.blind = &roots.blind;
     if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
     v->complete = true;
@@ -164,6 +172,7 @@ done_white:
 done_roots:
     roots_free(&roots);
     present_end(&present);
+    load_all_end(&load);
     atomic_store(&v->done, 1);
 }
 
@@ -204,6 +213,8 @@ static void verify_minor(const struct cut *cut, struct roots *roots, struct pres
 void collect_minor(const struct cut *cut, const struct collect_options *options, struct collection *of)
 {
     uint64_t began = collect_clock();
+    struct load_all load;
+    load_all_begin(&load);
     struct present present;
     struct white white;
     struct roots roots = {0};
@@ -220,6 +231,10 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
         goto done_roots;
     }
     if (!white_make(&white, WHITE_YOUNG)) goto done_roots;
+    if (white.moving) {
+        of->why_not = "a large block was being moved";
+        goto done_white;
+    }
     white.blind = &roots.blind;
     of->young = white.blocks;
     of->young_bytes = white.bytes;
@@ -254,6 +269,7 @@ done_white:
 done_roots:
     roots_free(&roots);
     present_end(&present);
+    load_all_end(&load);
 }
 
 void collect_age(struct collection *of)

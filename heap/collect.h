@@ -51,6 +51,8 @@ struct collect_options {
     bool frozen;              /* in a snapshot child: what its copy froze; else everything, in a stopped process */
     enum present_way at_best; /* PRESENT_SCAN; tests: a lower one */
     struct maps *maps;        /* frozen: as they were in the pause; else NULL */
+    const struct cut_range *unfrozen; /* frozen: what the pause has scanned because a fork does not freeze it */
+    size_t n_unfrozen;
     bool vet;                 /* look for exotic pointers */
     unsigned helpers;         /* markers beside the caller, and how they are started (mark_team.h); 0, NULL: none */
     mark_start_helper *start_helper;

@@ -98,7 +98,7 @@ static bool read_range(uintptr_t from, uintptr_t to, void *user)
     if (way != REMEMBER_TRACK || !track_read(r->present, from, to, written_pages, r)) {
         part = &r->swept;
         r->written = written;
-        r->ok = present_each(r->present, from, to, true, sweep_pages, r->sweep);
+        r->ok = present_each(r->present, from, to, PRESENT_ANONYMOUS, sweep_pages, r->sweep);
     }
     part->bytes += to - from;
     part->read += sweep_bytes(r->sweep) - before;

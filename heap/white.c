@@ -93,7 +93,9 @@ static bool fill_large(uint32_t page, size_t bytes, void *user)
 {
     struct fill_large *f = user;
     struct large_record *r = large_record_of(page);
-    if (f->young && (atomic_load(&r->state) & LARGE_OLD)) return true;
+    uint32_t state = atomic_load(&r->state);
+    if ((state & LARGE_STATE_MASK) == LARGE_BUSY) f->white->moving = true;
+    if (f->young && (state & LARGE_OLD)) return true;
     if (atomic_load(&r->entry) & TAG_IGNORED) return true;
     f->white->area[AREA_LARGE].bits[page / 64] |= (uint64_t)1 << page % 64;
     f->white->blocks++;

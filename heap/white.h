@@ -28,6 +28,7 @@ struct white_area {
 struct white {
     struct white_area area[AREAS];
     uint64_t blocks, bytes; /* set by white_make */
+    bool moving; /* so is this: a large block is being resized or moved; its contents may be under no record */
     const struct ranges *blind; /* parts of the window that must not be loaded from (roots.h); NULL: none */
 };
 

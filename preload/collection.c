@@ -106,6 +106,14 @@ static void judge(void)
 
 static struct cut cut;
 
+static struct collect_options frozen_options(void)
+{
+    struct collect_options o = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
+                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
+    o.unfrozen = take_cut_unfrozen_known(&o.n_unfrozen);
+    return o;
+}
+
 static void mark_in_child(void *unused)
 {
     static struct cut_range found[64];
@@ -119,8 +127,7 @@ static void mark_in_child(void *unused)
         verdict->why_not = "memory that a fork does not copy";
         atomic_store(&verdict->done, 1);
     } else {
-        const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
-                                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
+        const struct collect_options options = frozen_options();
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -380,20 +387,15 @@ bool collection_in_snapshot(void)
     static struct cut_range found[64];
     heap_stats(&stats);
     size_t room = stats.live + 1024, bytes = round_up(sizeof *verdict + room * sizeof verdict->block[0], OS_PAGE);
-    struct verdict *v = now.why_not ? NULL : os_map(bytes); /* zero while roots are scanned */
+    if (!now.why_not && take_cut_unfrozen(&cut, found, 64) > 0) now.why_not = "memory that a fork does not copy";
+    struct verdict *v = now.why_not ? NULL : os_map(bytes); /* after that look: it may come to lie in a hole */
     if (!v) {
         if (!now.why_not) now.why_not = "no memory for the list of lost blocks";
         collect_count(&now);
         return false;
     }
-    if (take_cut_unfrozen(&cut, found, 64) > 0) {
-        now.why_not = "memory that a fork does not copy";
-        collect_count(&now);
-        return false;
-    }
     v->room = room;
-    const struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
-                                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
+    const struct collect_options options = frozen_options();
     collect_major(v, &cut, &options);
     now.complete = v->complete;
     now.why_not = v->why_not;

@@ -22,7 +22,8 @@
 static uintptr_t guard;
 static struct cut_thread *threads; /* mapped; room for `thread_room` */
 static size_t thread_room, thread_count;
-static struct words words;
+static struct words held;  /* by the kernel */
+static struct words words; /* all of the cut */
 static struct cut_range ours[OWN_RANGES + 8];
 static struct roots shared; /* its maps are the parent's: the child compares */
 static struct cut_range unfrozen[UNFROZEN_ROOM];
@@ -137,16 +138,18 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
     if (!room_for_threads(result->threads + 16)) return "no memory for the list of threads";
     thread_each(add_thread, &g);
     if (g.bad) return "there are more threads than were counted";
-    words.count = 0;
-    words.incomplete = false;
-    kernel_roots(&words, g.thread);
+    /* Mapped anew each time: what stands in the list of mappings that roots_find reads must not be unmapped by words_add afterwards. */
+    words_free(&held);
+    words_free(&words);
+    held = words = (struct words){0};
+    kernel_roots(&held, g.thread);
     size_t n_named = 0;
     for (unsigned i = 0; i < ROOTS_ROOM; i++) {
         uintptr_t from = atomic_load(&named[i].from);
         if (from > 1) named_now[n_named++] = (struct cut_range){from, atomic_load(&named[i].to)};
     }
-    size_t n_ours = own_memory(ours, sizeof ours / sizeof *ours - 1);
-    if (n_ours > sizeof ours / sizeof *ours - 1) return "too many ranges of our own";
+    size_t n_ours = own_memory(ours, sizeof ours / sizeof *ours - 2);
+    if (n_ours > sizeof ours / sizeof *ours - 2) return "too many ranges of our own";
     *cut = (struct cut){.thread = threads, .threads = thread_count, .ours = ours, .n_ours = n_ours,
                         .root = named_now, .n_root = n_named, .pointer_guard = guard};
     /* What an earlier snapshot needed is no root either: its list of mappings names the window's beginning, where a block lies. */
@@ -155,14 +158,18 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
         const struct roots_options which = {.part = ROOTS_SHARED, .at_best = PRESENT_SCAN, .shared_most = COLLECT_SHARED_MOST,
                                             .unfrozen = unfrozen, .n_unfrozen = n_unfrozen};
         roots_find(&shared, cut, &which);
-        if (!shared.complete) return "shared memory could not be looked at";
         roots_each_words(&shared, keep_shared, NULL);
+        if (!shared.complete) return "shared memory could not be looked at";
     }
-    if (words.incomplete) return "what the kernel holds could not be read";
+    for (size_t i = 0; i < held.count; i++) words_add(&words, held.word[i]);
+    if (held.incomplete || words.incomplete) return "what the kernel holds could not be read";
     cut->word = words.word;
     cut->words = words.count;
-    if (words.word) /* mapped by words_add, and no root */
-        ours[cut->n_ours++] = (struct cut_range){(uintptr_t)words.word, (uintptr_t)(words.word + words.room)};
+    /* Both are no roots of a collection in place, which reads the mappings after this. */
+    const struct words *lists[] = {&held, &words};
+    for (unsigned i = 0; i < 2; i++)
+        if (lists[i]->word)
+            ours[cut->n_ours++] = (struct cut_range){(uintptr_t)lists[i]->word, (uintptr_t)(lists[i]->word + lists[i]->room)};
     return NULL;
 }
 
@@ -173,6 +180,12 @@ size_t take_cut_unfrozen(const struct cut *cut, struct cut_range *to, size_t roo
 }
 
 struct maps *take_cut_maps(void) { return &shared.maps; }
+
+const struct cut_range *take_cut_unfrozen_known(size_t *n)
+{
+    *n = n_unfrozen;
+    return unfrozen;
+}
 
 void take_cut_scan_unfrozen(const struct cut_range *range, size_t n)
 {

@@ -25,6 +25,9 @@ size_t take_cut_unfrozen(const struct cut *, struct cut_range *to, size_t room);
 /* The mappings as they were in the pause of the latest such cut. */
 struct maps *take_cut_maps(void);
 
+/* The ranges that the pause has scanned since a fork does not freeze them. */
+const struct cut_range *take_cut_unfrozen_known(size_t *n);
+
 /* Ranges that a child reported: the next cuts scan them in the pause. */
 void take_cut_scan_unfrozen(const struct cut_range *, size_t n);
 
