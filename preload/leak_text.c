@@ -137,6 +137,10 @@ struct object {
 struct leaks {
     struct suppressions *suppressions;
     struct exported *names;
+    /* What matched from a frame outwards, by its number (stacks share their outer frames): 0 not looked for, 1 nothing, else a
+       pattern's number + 2.  NULL without memory. */
+    uint32_t *matched;
+    uint32_t matched_room;
     struct group *group;
     size_t groups, room, group_bytes;
     struct object *object;
@@ -206,18 +210,41 @@ static void merge(struct leaks *l)
 
 /* Suppressions. */
 
+static int match_frame(struct leaks *l, const struct walk_frame *f)
+{
+    const struct module *m = module_get(f->module);
+    char name[NAME];
+    exported_name(l->names, f->module, f->address, name, sizeof name);
+    return suppressions_match(l->suppressions, name, NULL, m ? m->path : NULL);
+}
+
+static uint32_t *matched_at(struct leaks *l, const struct walk *w)
+{
+    bool is_frame = w->place >> 32 == LOST_AT_SITE;
+    return is_frame && w->frame < l->matched_room ? &l->matched[w->frame] : NULL;
+}
+
+/* The first pattern that matches, from the innermost frame outwards. */
 static int match(struct leaks *l, uint64_t place)
 {
     struct walk w = walk_from(place);
     struct walk_frame f;
-    char name[NAME];
-    while (walk_next(&w, &f)) {
-        const struct module *m = module_get(f.module);
-        exported_name(l->names, f.module, f.address, name, sizeof name);
-        int found = suppressions_match(l->suppressions, name, NULL, m ? m->path : NULL);
-        if (found >= 0) return found;
+    int found = -1;
+    for (;;) {
+        uint32_t *known = matched_at(l, &w);
+        if (known && *known != 0) {
+            found = (int)*known - 2;
+            break;
+        }
+        if (!walk_next(&w, &f)) break;
+        found = match_frame(l, &f);
+        if (found >= 0) break;
     }
-    return -1;
+    /* The frames before that matched nothing by themselves. */
+    uint32_t end = w.frame;
+    for (w = walk_from(place); matched_at(l, &w) && w.frame != end; walk_next(&w, &f))
+        *matched_at(l, &w) = (uint32_t)(found + 2);
+    return found;
 }
 
 /* What matched at a place that the groups, by ascending place, know; else it is looked for. */
@@ -238,6 +265,9 @@ static void hide(struct leaks *l)
 {
     if (suppressions_total(l->suppressions) == 0) return;
     suppressions_forget(l->suppressions);
+    uint32_t frames = stack_id_limit();
+    size_t bytes = round_up(frames * sizeof *l->matched, OS_PAGE);
+    if ((l->matched = os_map(bytes))) l->matched_room = frames;
     for (size_t i = 0; i < l->groups; i++) {
         struct group *g = &l->group[i];
         bool seen = i > 0 && g[-1].place == g->place;
@@ -253,6 +283,7 @@ static void hide(struct leaks *l)
     for (size_t i = 0; i < l->groups; i++)
         if (!l->group[i].hidden) l->group[kept++] = l->group[i];
     l->groups = kept;
+    if (l->matched) os_unmap(l->matched, bytes);
 }
 
 /* Objects. */

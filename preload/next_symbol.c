@@ -21,7 +21,7 @@ static uintptr_t loaded(const struct link_map *m, uintptr_t value)
 
 static void find_tables(const struct link_map *m, struct tables *t)
 {
-    *t = (struct tables){NULL};
+    *t = (struct tables){.symbols = NULL};
     for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++) {
         uintptr_t at = loaded(m, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB) t->symbols = (const ElfW(Sym) *)at;
