@@ -13,7 +13,10 @@
       and only what is left is looked at exactly (explain_address).
    2. A value explains only the allocated block that it points into, whether that is lost or not.  Where it points into none,
       it explains a lost block that ends there, and those that start within the next 256 bytes: in a
-      pool every pointer to a neighbour is one to a block's end, and lies near some block's start.
+      pool every pointer to a neighbour is one to a block's end, and lies near some block's start.  For the same reason the start
+      of a free slot explains nothing: programs keep many pointers to what they have freed, and such a pointer is
+      one.  (An array of 20,000 of them explained 94 % of 1200 leaks among the freed blocks.  A block's end is not missed, since
+      blocks end behind what was asked for where collection was on from the start.)
    3. Aligned words that the marker has followed are looked at again: they are pointers to reached blocks, or to none.
    4. Then what the explained blocks reach is explained, from the strongest reason down, so that no block is scanned twice. */
 
@@ -59,7 +62,7 @@ static NOINLINE void explain_address(struct sweep *s, uintptr_t address)
     struct white_block b;
     if (white_find(s->white, address, &b)) {
         if (white_is(s->white, &b)) explain(s, rank_of(&s->rank, b.area, b.granule), VET_MISALIGNED);
-        if (white_is(s->white, &b) || white_is_live(&b)) return;
+        if (white_is(s->white, &b) || address == b.start || white_is_live(&b)) return;
     }
     if (white_find(s->white, address - 1, &b) && white_is(s->white, &b)) /* it ends here */
         explain(s, rank_of(&s->rank, b.area, b.granule), VET_PAST_END);

@@ -2,8 +2,8 @@
    a form that the marker does not follow?  DESIGN section 7, HAZARDS C4.
 
    Over all present pages, our blocks (live, reached) included, byte by byte: a value, its low 48 bits, its demangled form, at any
-   alignment, that point into the block; where the value lies in no allocated block, one past the end, and base-minus (up to 256
-   bytes before the start); 32-bit forms (low half, and shifted right by 3) aligned to 4 and exactly the block's start, as far as they
+   alignment, that point into the block; where the value lies in no allocated block and is not the start of a free slot, one past
+   the end, and base-minus (up to 256 bytes before the start); 32-bit forms (low half, and shifted right by 3) aligned to 4 and exactly the block's start, as far as they
    are no chance hits (vet_narrow.h).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_VET_H
