@@ -36,7 +36,7 @@ static uint64_t cursor_of(uint32_t next, uint32_t end)
 }
 
 /* The first page from `page` on whose address is a multiple of `align` pages (the window's base is one
-   of 4 GiB and no more). */
+   of 64 MiB and no more). */
 static uint32_t aligned_page(uint32_t page, uint32_t align)
 {
     uint64_t area = (window_base + WINDOW_LARGE_OFFSET) / OS_PAGE;

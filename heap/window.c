@@ -11,7 +11,9 @@ uintptr_t window_base;
 #define LOWEST ((uintptr_t)0x100000000000)
 #define HIGHEST ((uintptr_t)0x280000000000)
 #define STEP (4 * GIB)
-#define LOW_HALF(random) (GIB + ((random) % 1024 | 1) * (2 * MIB)) /* nor is it round: 0x80000000 is in every program */
+/* 0x54000000, 0x5c…, 0x64…, 0x6c…: multiples of 64 MiB, which alignment inside the large area relies on, and neither a round number (0x80000000
+   is in every program) nor a single-precision number of daily use. */
+#define LOW_HALF(random) (0x54000000 + (random) % 4 * 0x8000000)
 
 void window_start(void)
 {

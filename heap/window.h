@@ -36,7 +36,7 @@
 #define WINDOW_META_OFFSET (WINDOW_TABLES_OFFSET + 32 * GIB)          /* 32 GiB */
 #define WINDOW_META_BYTES (32 * GIB)
 
-/* The window's lowest address, 0 before window_start. A multiple of 2 MiB. */
+/* The window's lowest address, 0 before window_start. A multiple of 64 MiB. */
 HIDDEN extern uintptr_t window_base;
 
 /* Chooses the base; idempotent, any thread. */

@@ -156,7 +156,7 @@ START_TEST(alignment)
         ck_assert_uint_gt(put(p), 0);
         ck_assert_uint_gt(put(q), 0);
     }
-    /* The window's base is a multiple of 2 MiB only: two blocks, as one may lie right by chance. */
+    /* The window's base is a multiple of 64 MiB only: two blocks, as one may lie right by chance. */
     for (size_t a = 2 * GIB; a <= 64 * GIB; a *= 2) {
         size_t given;
         void *p = large_alloc(50 * KIB, a, false, &given), *q = large_alloc(70 * MIB, a, false, &given);
