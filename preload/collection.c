@@ -139,10 +139,10 @@ static bool room_for_child(void)
     return room > 64 * MIB && room - 64 * MIB > live / 4;
 }
 
-/* The key `verify`: every structure of the heap, where no thread was stopped in the middle of a change, nor lost in a fork. */
+/* The key `verify`: every structure of the heap, where no thread was stopped in the middle of a change. */
 static void verify_heap(void)
 {
-    if (verify && !take_cut_found_us_at_work() && !thread_heap_any_broken()) heap_verify(say);
+    if (verify && !take_cut_found_us_at_work()) heap_verify(say);
 }
 
 static void inside(const struct stop_result *result, void *unused)
