@@ -620,7 +620,7 @@ START_TEST(freed_large_blocks)
 {
     struct block *row = begin_row(64);
     row[1].lost = row[3].lost = false;
-    static const size_t sizes[] = {50000, 400000, 20 * MIB};
+    static const size_t sizes[] = {50000, 400000, 3 * MIB};
     uint64_t value = row[2].start;
     struct block *holder = make(sizes[_i], false);
     memcpy((void *)(holder->start + 10001), &value, 8);
