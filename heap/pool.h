@@ -123,12 +123,13 @@ static inline uintptr_t pool_base(const struct pool *p)
                              : pool_tables.small_base + (id << SMALL_POOL_SHIFT);
 }
 
-static inline uint64_t *pool_bits(const struct pool *p)
+static inline uint64_t *pool_bits_of(uintptr_t id, bool medium)
 {
-    uintptr_t id = pool_id(p);
-    return id >= SMALL_POOLS ? pool_tables.medium_bits + (id - SMALL_POOLS) * MEDIUM_BIT_WORDS
-                             : pool_tables.small_bits + id * SMALL_BIT_WORDS;
+    return medium ? pool_tables.medium_bits + (id - SMALL_POOLS) * MEDIUM_BIT_WORDS
+                  : pool_tables.small_bits + id * SMALL_BIT_WORDS;
 }
+
+static inline uint64_t *pool_bits(const struct pool *p) { return pool_bits_of(pool_id(p), pool_is_medium(p)); }
 
 /* The state byte of the granule at an address of a mapped piece. */
 static inline int8_t *state_of(const void *block, bool medium)

@@ -1,4 +1,4 @@
-/* Nothing is counted on the fast paths but `left` (thread_heap.h): per bin and class,
+/* Nothing is counted on the fast paths but `left` (bin.h): per bin and class,
 
      allocated = counted + left_start - left
      live      = taken - n

@@ -1,4 +1,4 @@
-/* verify.c: walks every structure of the heap and holds it against its invariants (pool.h section 2, thread_heap.h section 1).
+/* verify.c: walks every structure of the heap and holds it against its invariants (pool.h section 2, bin.h section 1).
    Exact only while no other thread is in the heap: the tests, and a world that is stopped.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
