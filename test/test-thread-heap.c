@@ -1,4 +1,4 @@
-/* Bins and beats: slots whose neighbours another thread has go back to it, sample points stay where they were
+/* Bins and beats: slots go back to their pools in whichever order they are freed; slots whose neighbours another thread has go back to it, sample points stay where they were
    drawn however far away they are, and memory decays in programs that only allocate and free.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
@@ -33,6 +33,48 @@ static void *settle(size_t size)
     }
     return block;
 }
+
+/* ---- flushing ---- */
+
+/* Frees upwards, downwards, by strides and in short rows, over many pools: every slot is free once afterwards, and
+   the blocks are had again without fresh memory. */
+START_TEST(test_orders_of_freeing)
+{
+    enum { N = 6000 };
+    static const size_t sizes[] = {16, 48, 64, 400, 1024, 1152, 5632, 32768};
+    static const unsigned strides[] = {1, 5999, 2, 7, 641, 5993};
+    static char *block[N];
+    for (unsigned z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
+        uint64_t mapped = 0;
+        unsigned n = sizes[z] > 4096 ? 600 : N;
+        for (unsigned s = 0; s < 2 * sizeof strides / sizeof strides[0]; s++) {
+            struct heap_stats before, after;
+            unsigned stride = strides[s / 2] % n;
+            if (n % stride == 0 && stride > 1) stride++;
+            heap_stats(&before);
+            for (unsigned i = 0; i < n; i++) *(block[i] = heap_malloc_fast(sizes[z], HEAP_MALLOC)) = (char)i;
+            /* Another's neighbours stay, so that rows have gaps. */
+            char *kept = s % 2 ? block[n / 3] : NULL;
+            for (unsigned i = 0, k = 0; i < n; i++, k = (k + stride) % n) {
+                if (block[k] == NULL || block[k] == kept) continue;
+                ck_assert_int_eq(*block[k], (char)k);
+                heap_free_fast(block[k]);
+                block[k] = NULL;
+            }
+            for (unsigned k = 0; k < n; k++) /* what the stride left out */
+                if (block[k] && block[k] != kept) heap_free_fast(block[k]);
+            assert_sound();
+            heap_free_fast(kept);
+            heap_stats(&after);
+            ck_assert_uint_eq(after.live, before.live);
+            if (s == 0) mapped = after.pool_bytes;
+            ck_assert_uint_eq(after.pool_bytes, mapped);
+        }
+    }
+    heap_trim();
+    assert_sound();
+}
+END_TEST
 
 /* ---- false sharing ---- */
 
@@ -217,6 +259,7 @@ int main(void)
     Suite *s = suite_create("thread heaps");
     TCase *t = tcase_create("thread heaps");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, test_orders_of_freeing);
     tcase_add_test(t, test_false_sharing);
     tcase_add_test(t, test_returned_to_owner);
     tcase_add_test(t, test_no_sharing_with_the_gone);
