@@ -28,7 +28,9 @@ bool contents_make(struct contents *c, const struct white *white)
             if (!started) present_start(&list.present, PRESENT_SCAN);
             started = true;
             size_t before = c->part.count;
-            if (present_each(&list.present, b.start, b.start + b.bytes, PRESENT_ALL, add_part, &list)) continue;
+            if (present_each(&list.present, b.start, b.start + b.bytes, PRESENT_ALL, add_part,
+                             &list))
+                continue;
             c->part.count = before;
             ranges_add(&c->part, b.start, b.start + b.bytes);
         }

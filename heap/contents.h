@@ -24,10 +24,12 @@ uintptr_t contents_ask(const struct contents *, const struct white_block *, uint
 
 /* Moves *at, in the block, to the first word from there on that can be looked at, and returns the end of those that
    follow it; 0 where there are no more. */
-static inline uintptr_t contents_next(const struct contents *c, const struct white_block *b, uintptr_t *at)
+static inline uintptr_t contents_next(const struct contents *c, const struct white_block *b,
+                                      uintptr_t *at)
 {
     uintptr_t end = b->start + b->bytes;
-    if (likely(b->bytes < CONTENTS_LARGE && !white_is_blind(c->white, b->start, b->bytes))) return *at < end ? end : 0;
+    if (likely(b->bytes < CONTENTS_LARGE && !white_is_blind(c->white, b->start, b->bytes)))
+        return *at < end ? end : 0;
     return contents_ask(c, b, at);
 }
 

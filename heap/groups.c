@@ -39,17 +39,18 @@ struct node {
 };
 _Static_assert(sizeof(struct node) == 12, "bytes a lost block in the search");
 #define IN_CYCLE 0x80000000u /* in `head` */
-#define FOUND 0x80000000u    /* in `from`, when heads are looked for: what is below it is the head */
+#define FOUND 0x80000000u /* in `from`, when heads are looked for: what is below it is the head */
 _Static_assert(RANK_MOST < IN_CYCLE, "an index has 31 bits");
 
 struct frame {
-    uint64_t at; /* where to go on: the word's address + how many forms of it are done (edges.h), and flags */
+    uint64_t
+        at; /* where to go on: the word's address + how many forms of it are done (edges.h), and flags */
     uint32_t block;
     uint32_t low; /* the lowest index that it is known to reach, its own at first */
 };
 #define AT_SELF ((uint64_t)1 << 63)    /* it points to itself */
 #define AT_LOWERED ((uint64_t)1 << 62) /* `low` is below its own index */
-#define AT_WORD(at) ((uintptr_t)(at) & 0x0000fffffffffff8)
+#define AT_WORD(at) ((uintptr_t)(at)&0x0000fffffffffff8)
 
 struct waiting {
     uint32_t block, low;
@@ -152,7 +153,8 @@ static void search(const struct white_block *b, void *user)
         const struct frame done = f->path[--f->depth];
         bool is_root = !(done.at & AT_LOWERED);
         uint32_t number = done.low;
-        if (f->depth >= AHEAD) __builtin_prefetch((const void *)AT_WORD(f->path[f->depth - AHEAD].at));
+        if (f->depth >= AHEAD)
+            __builtin_prefetch((const void *)AT_WORD(f->path[f->depth - AHEAD].at));
         if (is_root) {
             number = f->left;
             assign(f, &done);
@@ -176,9 +178,12 @@ static void find_heads(struct find *f)
     }
     for (uint32_t i = f->count - f->left; i-- > 0;) {
         if (i >= 2 * AHEAD) __builtin_prefetch(&node[f->order[i - 2 * AHEAD]]);
-        if (i >= AHEAD && node[f->order[i - AHEAD]].from != 0) __builtin_prefetch(&node[node[f->order[i - AHEAD]].from - 1]);
+        if (i >= AHEAD && node[f->order[i - AHEAD]].from != 0)
+            __builtin_prefetch(&node[node[f->order[i - AHEAD]].from - 1]);
         struct node *lowest = &node[f->order[i]];
-        lowest->from = FOUND | (lowest->from == 0 ? f->order[i] : node[node[lowest->from - 1].head & ~IN_CYCLE].from);
+        lowest->from =
+            FOUND |
+            (lowest->from == 0 ? f->order[i] : node[node[lowest->from - 1].head & ~IN_CYCLE].from);
     }
 }
 

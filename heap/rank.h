@@ -10,7 +10,8 @@
 
 #include "heap/white.h"
 
-#define RANK_MOST (UINT32_MAX / 2 - 1) /* white blocks that can be numbered: 31 bits, two values left over */
+#define RANK_MOST                                                                                  \
+    (UINT32_MAX / 2 - 1) /* white blocks that can be numbered: 31 bits, two values left over */
 
 struct rank {
     const struct white *white;
@@ -35,7 +36,8 @@ static inline unsigned rank_ones(uint64_t x) /* H. S. Warren, Hacker's Delight, 
 static inline uint32_t rank_of(const struct rank *r, unsigned area, size_t granule)
 {
     uint64_t below = ((uint64_t)1 << granule % 64) - 1;
-    return r->before[area][granule / 64] + rank_ones(r->white->area[area].bits[granule / 64] & below);
+    return r->before[area][granule / 64] +
+           rank_ones(r->white->area[area].bits[granule / 64] & below);
 }
 
 #endif

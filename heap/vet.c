@@ -22,10 +22,14 @@
 
 #define STRETCH 4096u /* windows that are filtered at once */
 #define CARRY (VET_WINDOW - 1)
+#define BATCH 64u
 
 static enum vet_filter_way filter_at_best = VET_FILTER_AVX2;
 
-void vet_limit_filter(unsigned way) { filter_at_best = (enum vet_filter_way)way; }
+void vet_limit_filter(unsigned way)
+{
+    filter_at_best = (enum vet_filter_way)way;
+}
 
 struct sweep {
     struct vet_result *to;
@@ -35,7 +39,8 @@ struct sweep {
     struct vet_near near;
     struct vet_filter filter;
     struct vet_narrow narrow;
-    uint8_t carry[2 * CARRY]; /* the end of the run before, and the start of the one that follows it */
+    uint8_t
+        carry[2 * CARRY]; /* the end of the run before, and the start of the one that follows it */
     uint32_t passed[2 * (STRETCH + CARRY)];
 };
 
@@ -53,7 +58,8 @@ static void explain_behind(struct sweep *s, uintptr_t address)
         if (last < a->base) continue;
         size_t granule = address < a->base ? 0 : ((address - a->base) >> a->shift) + 1;
         for (; granule <= (last - a->base) >> a->shift && granule < a->granules; granule++)
-            if (a->bits[granule / 64] >> granule % 64 & 1) explain(s, rank_of(&s->rank, area, granule), VET_BEFORE);
+            if (a->bits[granule / 64] >> granule % 64 & 1)
+                explain(s, rank_of(&s->rank, area, granule), VET_BEFORE);
     }
 }
 
@@ -61,7 +67,8 @@ static NOINLINE void explain_address(struct sweep *s, uintptr_t address)
 {
     struct white_block b;
     if (white_find(s->white, address, &b)) {
-        if (white_is(s->white, &b)) explain(s, rank_of(&s->rank, b.area, b.granule), VET_MISALIGNED);
+        if (white_is(s->white, &b))
+            explain(s, rank_of(&s->rank, b.area, b.granule), VET_MISALIGNED);
         if (white_is(s->white, &b) || address == b.start || white_is_live(&b)) return;
     }
     if (white_find(s->white, address - 1, &b) && white_is(s->white, &b)) /* it ends here */
@@ -69,17 +76,34 @@ static NOINLINE void explain_address(struct sweep *s, uintptr_t address)
     explain_behind(s, address);
 }
 
+/* In two passes, so that their misses of the cache overlap. */
+static void look_at_batch(struct sweep *s, const uint8_t *at, const uint32_t *passed, size_t n)
+{
+    struct {
+        uintptr_t address;
+        const struct vet_quarter *quarter;
+    } near[BATCH];
+    size_t some = 0;
+    for (size_t i = 0; i < n; i++) {
+        uintptr_t word;
+        __builtin_memcpy(&word, at + (passed[i] >> 1), sizeof word);
+        near[some].address =
+            passed[i] & VET_MANGLED ? mark_demangled(word, s->guard) : mark_plain(word);
+        near[some].quarter = vet_near_coarse(&s->near, near[some].address);
+        some += near[some].quarter != NULL;
+    }
+    for (size_t i = 0; i < some; i++)
+        if (unlikely(vet_near_fine(&s->near, near[i].quarter, near[i].address)))
+            explain_address(s, near[i].address);
+}
+
 static void look_at_windows(struct sweep *s, const uint8_t *at, size_t bytes)
 {
     for (; bytes >= VET_WINDOW;) {
         size_t some = bytes < STRETCH + CARRY ? bytes : STRETCH + CARRY;
         size_t n = vet_filter(&s->filter, at, some, s->passed);
-        for (size_t i = 0; i < n; i++) {
-            uintptr_t word;
-            __builtin_memcpy(&word, at + (s->passed[i] >> 1), sizeof word);
-            uintptr_t address = s->passed[i] & VET_MANGLED ? mark_demangled(word, s->guard) : mark_plain(word);
-            if (unlikely(vet_is_near(&s->near, address))) explain_address(s, address);
-        }
+        for (size_t i = 0; i < n; i += BATCH)
+            look_at_batch(s, at, &s->passed[i], n - i < BATCH ? n - i : BATCH);
         at += some - CARRY;
         bytes -= some - CARRY;
     }
@@ -98,7 +122,10 @@ static void look(const uint8_t *at, size_t bytes, bool goes_on, void *user)
     __builtin_memcpy(s->carry, at + bytes - CARRY, CARRY);
 }
 
-static void explain_narrow(uint32_t block, void *user) { explain(user, block, VET_NARROW); }
+static void explain_narrow(uint32_t block, void *user)
+{
+    explain(user, block, VET_NARROW);
+}
 
 /* ---- what hangs on explained blocks ---- */
 
@@ -121,7 +148,8 @@ static void spread_from(struct spread *s, uint32_t block, uint8_t why)
             for (unsigned forms = edge_forms(*p, s->guard); forms != 0; forms &= forms - 1) {
                 struct white_block next;
                 uint32_t t;
-                if (!edge_target(s->rank, *p, s->guard, (unsigned)__builtin_ctz(forms), &next, &t)) continue;
+                if (!edge_target(s->rank, *p, s->guard, (unsigned)__builtin_ctz(forms), &next, &t))
+                    continue;
                 if (s->to->why[t] >= why) continue;
                 s->to->why[t] = why;
                 s->stack[s->depth++] = t; /* once a reason, and stronger ones are done */
@@ -129,7 +157,8 @@ static void spread_from(struct spread *s, uint32_t block, uint8_t why)
 }
 
 /* Whatever is on the stack was set to `why` just now; so a block is on it once. */
-static bool spread(struct sweep *sweep, const struct groups *groups, const struct contents *contents)
+static bool spread(struct sweep *sweep, const struct groups *groups,
+                   const struct contents *contents)
 {
     size_t n = groups->count, bytes = round_up(n * sizeof(uint32_t), OS_PAGE);
     struct spread s = {sweep->to, groups, &sweep->rank, contents, sweep->guard, os_map(bytes), 0};
@@ -159,7 +188,8 @@ static bool add_large(uint32_t page, size_t bytes, void *user)
 }
 
 /* How much will be looked at, at least: pages of large blocks need not be there. */
-static uint64_t least_bytes(const struct white *white, const struct groups *groups, const struct roots *roots)
+static uint64_t least_bytes(const struct white *white, const struct groups *groups,
+                            const struct roots *roots)
 {
     uint64_t not_ours = 0;
     large_table_each(add_large, &not_ours);
@@ -168,7 +198,8 @@ static uint64_t least_bytes(const struct white *white, const struct groups *grou
     return roots->bytes + (white->bytes > not_ours ? white->bytes - not_ours : 0);
 }
 
-static bool sweep(struct sweep *s, const struct groups *groups, struct roots *roots, const struct cut *cut, bool freed_too)
+static bool sweep(struct sweep *s, const struct groups *groups, struct roots *roots,
+                  const struct cut *cut, bool freed_too)
 {
     struct contents contents;
     struct vet_filter_range range[VET_FILTER_RANGES] = {0};
@@ -186,8 +217,8 @@ static bool sweep(struct sweep *s, const struct groups *groups, struct roots *ro
     return ok;
 }
 
-bool vet(struct vet_result *to, const struct white *white, const struct groups *groups, struct roots *roots,
-         const struct cut *cut, bool freed_too)
+bool vet(struct vet_result *to, const struct white *white, const struct groups *groups,
+         struct roots *roots, const struct cut *cut, bool freed_too)
 {
     *to = (struct vet_result){0};
     size_t bytes = round_up(sizeof(struct sweep), OS_PAGE);
@@ -201,7 +232,8 @@ bool vet(struct vet_result *to, const struct white *white, const struct groups *
     if (ok && groups->count > 0) {
         to->bytes_mapped = round_up(groups->count, OS_PAGE);
         to->why = os_map(to->bytes_mapped);
-        ok = to->why && vet_near_make(&s->near, white) && vet_narrow_start(&s->narrow, groups, least_bytes(white, groups, roots)) &&
+        ok = to->why && vet_near_make(&s->near, white) &&
+             vet_narrow_start(&s->narrow, groups, least_bytes(white, groups, roots)) &&
              sweep(s, groups, roots, cut, freed_too);
     }
     vet_narrow_end(&s->narrow);

@@ -39,8 +39,8 @@ struct vet_filter_range {
 
 /* For addresses in the ranges, all in 1 TiB and each in a quarter of it; `guard` 0: none.  The best way that this processor
    has, at most `at_best`. */
-void vet_filter_start(struct vet_filter *, const struct vet_filter_range range[VET_FILTER_RANGES], uintptr_t guard,
-                      enum vet_filter_way at_best);
+void vet_filter_start(struct vet_filter *, const struct vet_filter_range range[VET_FILTER_RANGES],
+                      uintptr_t guard, enum vet_filter_way at_best);
 
 /* Stores (offset << 1 | VET_MANGLED or 0) of all windows in the `bytes` at `at` that pass, in no order, and returns how many;
    `passed` must have room for 2 * bytes. */

@@ -17,7 +17,7 @@ struct memory {
     const struct maps *maps;
     struct present present;
     bool complete;
-    int mem;                 /* /proc/self/mem, -1: not open */
+    int mem; /* /proc/self/mem, -1: not open */
     uint8_t *copy;
     uintptr_t from, to;      /* of the latest piece of a root */
     struct cut_range bounds; /* of what is asked for; pages may stick out */
@@ -38,7 +38,9 @@ static void root(const uintptr_t *from, const uintptr_t *to, enum root_kind kind
     bool goes_on = (uintptr_t)from == m->to || (uintptr_t)from == m->from;
     m->from = (uintptr_t)from;
     m->to = (uintptr_t)to;
-    if (from < to) m->look((const uint8_t *)from, (size_t)((const uint8_t *)to - (const uint8_t *)from), goes_on, m->user);
+    if (from < to)
+        m->look((const uint8_t *)from, (size_t)((const uint8_t *)to - (const uint8_t *)from),
+                goes_on, m->user);
 }
 
 /* ---- our blocks ---- */
@@ -52,14 +54,17 @@ static void part(uintptr_t from, uintptr_t to, void *user)
 /* Memory in the window; blind parts are roots. */
 static void run(struct memory *m, uintptr_t from, uintptr_t to)
 {
-    if (white_is_blind(m->white, from, to - from)) ranges_each_gap(m->white->blind, from, to, part, m);
-    else part(from, to, m);
+    if (white_is_blind(m->white, from, to - from))
+        ranges_each_gap(m->white->blind, from, to, part, m);
+    else
+        part(from, to, m);
 }
 
 /* Pages that may be guards, to load from which faults (present.h); to read such a page by the kernel does not, and it holds nothing. */
 static void run_by_kernel(struct memory *m, uintptr_t from, uintptr_t to)
 {
-    if (m->mem < 0) m->mem = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+    if (m->mem < 0)
+        m->mem = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     if (!m->copy) m->copy = os_map(COPY_BYTES);
     if (m->mem < 0 || !m->copy) {
         m->complete = false;
@@ -80,8 +85,10 @@ static void present_run(uintptr_t from, uintptr_t to, void *user)
     struct memory *m = user;
     if (from < m->bounds.from) from = m->bounds.from;
     if (to > m->bounds.to) to = m->bounds.to;
-    if (m->present.swapped) run_by_kernel(m, from, to);
-    else run(m, from, to);
+    if (m->present.swapped)
+        run_by_kernel(m, from, to);
+    else
+        run(m, from, to);
 }
 
 static void present_runs(struct memory *m, uintptr_t from, uintptr_t to)
@@ -95,16 +102,20 @@ static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
 {
     const struct white_area *a = &m->white->area[area];
     unsigned pool_shift = area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
-    uintptr_t base = a->base + (index << pool_shift), end = base + ((uintptr_t)1 << pool_shift), from = base;
+    uintptr_t base = a->base + (index << pool_shift), end = base + ((uintptr_t)1 << pool_shift),
+              from = base;
     size_t slot = class_size[a->class_of[index]], first = (index << pool_shift) >> a->shift;
     const int8_t *state = state_of((const void *)base, area == AREA_MEDIUM);
     bool in_run = false;
     for (uintptr_t at = 0; at + slot <= end - base; at += slot) {
         size_t granule = at >> a->shift;
-        bool wanted = (freed_too || state_is_live(state[granule])) && !is_white(m->white, area, first + granule);
+        bool wanted = (freed_too || state_is_live(state[granule])) &&
+                      !is_white(m->white, area, first + granule);
         if (wanted == in_run) continue;
-        if (in_run) run(m, from, base + at);
-        else from = base + at;
+        if (in_run)
+            run(m, from, base + at);
+        else
+            from = base + at;
         in_run = wanted;
     }
     if (in_run) run(m, from, base + (end - base) / slot * slot);
@@ -113,7 +124,8 @@ static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
 static void pools(struct memory *m, unsigned area, bool freed_too)
 {
     const struct white_area *a = &m->white->area[area];
-    size_t count = (a->granules << a->shift) >> (area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT);
+    size_t count =
+        (a->granules << a->shift) >> (area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT);
     for (size_t i = 0; i < count; i++)
         if (a->class_of[i] != 0) pool(m, area, i, freed_too);
 }
@@ -123,8 +135,10 @@ static bool large(uint32_t page, size_t bytes, void *user)
     struct memory *m = user;
     uintptr_t start = (uintptr_t)large_address(page);
     if (is_white(m->white, AREA_LARGE, page)) return true;
-    if (bytes < CONTENTS_LARGE) run(m, start, start + bytes);
-    else present_runs(m, start, start + bytes);
+    if (bytes < CONTENTS_LARGE)
+        run(m, start, start + bytes);
+    else
+        present_runs(m, start, start + bytes);
     return true;
 }
 
@@ -149,7 +163,8 @@ static void free_pools(struct memory *m, unsigned area)
     size_t count = (a->granules << a->shift) >> pool_shift;
     for (size_t i = 0, next; i < count; i = next) {
         for (next = i + 1; next < count && !a->class_of[next] == !a->class_of[i];) next++;
-        if (a->class_of[i] == 0) mapped_runs(m, a->base + (i << pool_shift), a->base + (next << pool_shift));
+        if (a->class_of[i] == 0)
+            mapped_runs(m, a->base + (i << pool_shift), a->base + (next << pool_shift));
     }
 }
 
@@ -162,13 +177,16 @@ static void free_large(struct memory *m)
         next = (page / LARGE_CHUNK_PAGES + 1) * LARGE_CHUNK_PAGES;
         if (atomic_load(&large_chunk_known[page / LARGE_CHUNK_PAGES])) {
             struct large_record *r = large_record_of(page);
-            uint32_t state = atomic_load(&r->state) & LARGE_STATE_MASK, pages = (uint32_t)(atomic_load(&r->bytes) / OS_PAGE);
+            uint32_t state = atomic_load(&r->state) & LARGE_STATE_MASK,
+                     pages = (uint32_t)(atomic_load(&r->bytes) / OS_PAGE);
             bool live = state == LARGE_LIVE || state == LARGE_BUSY;
             next = page + (live && pages ? pages : 1);
-            if ((state == LARGE_CACHED || state == LARGE_FREED) && page + pages > freed_to) freed_to = page + pages;
+            if ((state == LARGE_CACHED || state == LARGE_FREED) && page + pages > freed_to)
+                freed_to = page + pages;
             if (!live && page < freed_to) continue;
         }
-        if (from < page) mapped_runs(m, (uintptr_t)large_address(from), (uintptr_t)large_address(page));
+        if (from < page)
+            mapped_runs(m, (uintptr_t)large_address(from), (uintptr_t)large_address(page));
         from = next;
     }
     if (from < page) mapped_runs(m, (uintptr_t)large_address(from), (uintptr_t)large_address(page));
@@ -180,16 +198,24 @@ static void dead_stacks(struct memory *m, const struct cut *cut)
     struct ranges used = {0}, unused = {0};
     stacks_find(cut, m->maps, &used, &unused);
     if (unused.incomplete) m->complete = false;
-    for (size_t i = 0; i < unused.count; i++) mapped_runs(m, unused.range[i].from, unused.range[i].to);
+    for (size_t i = 0; i < unused.count; i++)
+        mapped_runs(m, unused.range[i].from, unused.range[i].to);
     ranges_free(&used);
     ranges_free(&unused);
 }
 
-bool vet_memory_each(const struct white *white, struct roots *roots, const struct cut *cut, bool freed_too,
-                     void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user), void *user)
+bool vet_memory_each(const struct white *white, struct roots *roots, const struct cut *cut,
+                     bool freed_too,
+                     void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user),
+                     void *user)
 {
     struct memory m = {
-        .look = look, .user = user, .white = white, .maps = &roots->maps, .complete = true, .mem = -1,
+        .look = look,
+        .user = user,
+        .white = white,
+        .maps = &roots->maps,
+        .complete = true,
+        .mem = -1,
     };
     present_start(&m.present, PRESENT_SCAN);
     roots_each_words(roots, root, &m);

@@ -13,6 +13,7 @@
    freed large blocks as far as their pages are there, and for what is unused of the threads' stacks.  Raw system calls and
    mappings of its own; two descriptors meanwhile.  False where something could not be looked at. */
 bool vet_memory_each(const struct white *, struct roots *, const struct cut *, bool freed_too,
-                     void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user), void *user);
+                     void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user),
+                     void *user);
 
 #endif

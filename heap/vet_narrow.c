@@ -10,7 +10,8 @@
 
 /* In 64 Ki of values. */
 struct vet_densities {
-    uint32_t others[FORMS]; /* distinct values seen where a form can lie, but of those of the blocks */
+    uint32_t
+        others[FORMS]; /* distinct values seen where a form can lie, but of those of the blocks */
     uint32_t blocks[FORMS];
 };
 
@@ -20,10 +21,16 @@ static uint32_t form_of(const struct group_block *b, unsigned form)
 }
 
 /* Which bits of 64 values in a row can be a form: starts are multiples of 16. */
-static uint64_t lattice(unsigned form) { return form == 0 ? 0x0001000100010001 : 0x5555555555555555; }
+static uint64_t lattice(unsigned form)
+{
+    return form == 0 ? 0x0001000100010001 : 0x5555555555555555;
+}
 
 /* Were all values looked at spread evenly, as many forms would be among them. */
-static double even(const struct vet_narrow *n, uint64_t halves) { return (double)halves / VALUES * (double)n->forms; }
+static double even(const struct vet_narrow *n, uint64_t halves)
+{
+    return (double)halves / VALUES * (double)n->forms;
+}
 
 bool vet_narrow_start(struct vet_narrow *n, const struct groups *groups, uint64_t bytes)
 {
@@ -38,7 +45,8 @@ bool vet_narrow_start(struct vet_narrow *n, const struct groups *groups, uint64_
             uint16_t *slot = &n->slot_of[form_of(&groups->block[i], form) >> 16];
             if (*slot != 0) continue;
             if (n->slots == UINT16_MAX) {
-                n->off = true; /* of 65536 there is one without a form, or the evidence is worth nothing */
+                n->off =
+                    true; /* of 65536 there is one without a form, or the evidence is worth nothing */
                 return true;
             }
             *slot = (uint16_t)++n->slots;
@@ -98,7 +106,8 @@ static void count_densities(const struct vet_narrow *n, const struct groups *gro
     for (size_t slot = 0; slot < n->slots; slot++)
         for (unsigned form = 0; form < FORMS; form++)
             for (unsigned i = 0; i < BUCKET_WORDS; i++)
-                n->densities[slot].others[form] += rank_ones(n->seen[slot * BUCKET_WORDS + i] & lattice(form));
+                n->densities[slot].others[form] +=
+                    rank_ones(n->seen[slot * BUCKET_WORDS + i] & lattice(form));
     for (size_t i = 0; i < groups->count; i++)
         for (unsigned form = 0; form < FORMS; form++) {
             uint32_t value = form_of(&groups->block[i], form);
@@ -113,7 +122,8 @@ static double density(const struct vet_narrow *n, uint32_t value, unsigned form)
     const struct vet_densities *d = &n->densities[n->slot_of[value >> 16] - 1];
     uint32_t places = BUCKETS / (form == 0 ? 16 : 2);
     double least = (double)n->halves / VALUES;
-    double seen = d->blocks[form] >= places ? 1 : (double)d->others[form] / (places - d->blocks[form]);
+    double seen =
+        d->blocks[form] >= places ? 1 : (double)d->others[form] / (places - d->blocks[form]);
     return seen > least ? seen : least;
 }
 
@@ -129,8 +139,8 @@ static double expected(const struct vet_narrow *n, const struct groups *groups, 
     return sum;
 }
 
-double vet_narrow_found(struct vet_narrow *n, const struct groups *groups, void (*found)(uint32_t block, void *user),
-                        void *user)
+double vet_narrow_found(struct vet_narrow *n, const struct groups *groups,
+                        void (*found)(uint32_t block, void *user), void *user)
 {
     if (n->off) return even(n, n->halves);
     count_densities(n, groups);

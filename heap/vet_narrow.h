@@ -20,8 +20,9 @@
 struct vet_densities;
 
 struct vet_narrow {
-    uint16_t *slot_of; /* of each 64 Ki of values: 1 + its number among those that hold a form, 0: none */
-    uint64_t *seen;    /* 8 KiB for each of them */
+    uint16_t *
+        slot_of; /* of each 64 Ki of values: 1 + its number among those that hold a form, 0: none */
+    uint64_t *seen; /* 8 KiB for each of them */
     struct vet_densities *densities;
     size_t slots, slot_bytes, seen_bytes, density_bytes;
     uint64_t forms, halves; /* of all blocks; values looked at */
@@ -38,7 +39,7 @@ void vet_narrow_look(struct vet_narrow *, const uint8_t *at, size_t bytes);
 
 /* Calls `found` for every block of which a form was found that counts.  Returns the expected number of chance hits among the
    forms that count, or where none can count of all forms. */
-double vet_narrow_found(struct vet_narrow *, const struct groups *, void (*found)(uint32_t block, void *user),
-                        void *user);
+double vet_narrow_found(struct vet_narrow *, const struct groups *,
+                        void (*found)(uint32_t block, void *user), void *user);
 
 #endif

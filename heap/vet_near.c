@@ -9,7 +9,8 @@
 _Static_assert(VET_BEFORE_MOST <= PAGE, "the near begins a page before the window");
 
 /* What of the offsets [from, to) lies in the quarter of `from`: up to *end.  NULL where that is behind the last. */
-static struct vet_quarter *quarter_at(struct vet_near *n, uintptr_t from, uintptr_t to, uintptr_t *end)
+static struct vet_quarter *quarter_at(struct vet_near *n, uintptr_t from, uintptr_t to,
+                                      uintptr_t *end)
 {
     uintptr_t i = from >> VET_QUARTER_SHIFT;
     *end = (i + 1) * QUARTER < to ? (i + 1) * QUARTER : to;
@@ -21,7 +22,10 @@ static uintptr_t near_from(const struct vet_near *n, const struct white_block *b
 {
     return b->start - VET_BEFORE_MOST - n->base;
 }
-static uintptr_t near_to(const struct vet_near *n, const struct white_block *b) { return b->start + b->bytes + 1 - n->base; }
+static uintptr_t near_to(const struct vet_near *n, const struct white_block *b)
+{
+    return b->start + b->bytes + 1 - n->base;
+}
 
 /* Parts start at whole pages, so that no line straddles a granule. */
 static void extend(const struct white_block *b, void *user)
@@ -42,8 +46,10 @@ static void change_lines(struct vet_lines *l, uintptr_t first, uintptr_t end, bo
     for (uintptr_t line = first; line < end;) {
         uintptr_t n = 64 - line % 64 < end - line ? 64 - line % 64 : end - line;
         uint64_t bits = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << line % 64;
-        if (to) l->bits[line / 64] |= bits;
-        else l->bits[line / 64] &= ~bits;
+        if (to)
+            l->bits[line / 64] |= bits;
+        else
+            l->bits[line / 64] &= ~bits;
         line += n;
     }
 }
@@ -72,23 +78,28 @@ static void clear_live(struct vet_near *n, uintptr_t start, size_t bytes)
         uintptr_t line = (uintptr_t)1 << q->fine.shift, low = from < q->from ? q->from : from;
         uintptr_t high = end < q->from + q->span ? end : q->from + q->span;
         if (low >= high) continue;
-        change_lines(&q->fine, (low - q->from + line - 1) >> q->fine.shift, (high - q->from) >> q->fine.shift, false);
+        change_lines(&q->fine, (low - q->from + line - 1) >> q->fine.shift,
+                     (high - q->from) >> q->fine.shift, false);
     }
 }
 
-static void clear_live_slots(struct vet_near *n, const struct white *white, unsigned area, size_t index)
+static void clear_live_slots(struct vet_near *n, const struct white *white, unsigned area,
+                             size_t index)
 {
     const struct white_area *a = &white->area[area];
     unsigned pool_shift = area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
     uintptr_t base = a->base + (index << pool_shift), end = (uintptr_t)1 << pool_shift;
     size_t slot = class_size[a->class_of[index]], first = (index << pool_shift) >> a->shift;
     const int8_t *state = state_of((const void *)base, area == AREA_MEDIUM);
-    for (uintptr_t at = 0; at + slot <= end; at += slot) {
+    uintptr_t from = 0, at = 0; /* what lies between is live: neighbours at once */
+    for (; at + slot <= end; at += slot) {
         size_t granule = at >> a->shift;
-        if (!state_is_live(state[granule])) continue;
-        if (a->bits[(first + granule) / 64] >> (first + granule) % 64 & 1) continue;
-        clear_live(n, base + at, slot);
+        bool lost = a->bits[(first + granule) / 64] >> (first + granule) % 64 & 1;
+        if (!lost && state_is_live(state[granule])) continue;
+        if (from < at) clear_live(n, base + from, at - from);
+        from = at + slot;
     }
+    if (from < at) clear_live(n, base + from, at - from);
 }
 
 /* A pool without a lost block near has no line to clear. */
@@ -106,7 +117,8 @@ static void clear_live_pools(struct vet_near *n, const struct white *white, unsi
     const struct white_area *a = &white->area[area];
     unsigned pool_shift = area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
     for (size_t i = 0; i < (a->granules << a->shift) >> pool_shift; i++)
-        if (a->class_of[i] != 0 && pool_is_near(n, a->base + (i << pool_shift), (size_t)1 << pool_shift))
+        if (a->class_of[i] != 0 &&
+            pool_is_near(n, a->base + (i << pool_shift), (size_t)1 << pool_shift))
             clear_live_slots(n, white, area, i);
 }
 
@@ -137,7 +149,9 @@ static bool map_lines(struct vet_lines *l, uintptr_t span, unsigned shift)
 
 static unsigned fine_shift(unsigned quarter)
 {
-    return quarter == 0 ? SMALL_GRANULE_SHIFT : quarter == 1 ? MEDIUM_GRANULE_SHIFT : LARGE_LINE_SHIFT;
+    return quarter == 0   ? SMALL_GRANULE_SHIFT
+           : quarter == 1 ? MEDIUM_GRANULE_SHIFT
+                          : LARGE_LINE_SHIFT;
 }
 
 bool vet_near_make(struct vet_near *n, const struct white *white)
@@ -147,7 +161,9 @@ bool vet_near_make(struct vet_near *n, const struct white *white)
     for (unsigned i = 0; i < VET_QUARTERS; i++) {
         struct vet_quarter *q = &n->quarter[i];
         if (q->span == 0) continue;
-        if (map_lines(&q->coarse, q->span, VET_COARSE_SHIFT) && map_lines(&q->fine, q->span, fine_shift(i))) continue;
+        if (map_lines(&q->coarse, q->span, VET_COARSE_SHIFT) &&
+            map_lines(&q->fine, q->span, fine_shift(i)))
+            continue;
         vet_near_free(n);
         return false;
     }

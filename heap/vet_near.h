@@ -14,7 +14,8 @@
 
 #include "heap/white.h"
 
-#define VET_BEFORE_MOST 256u /* bytes before a block's start that a base-minus pointer may point to */
+#define VET_BEFORE_MOST                                                                            \
+    256u /* bytes before a block's start that a base-minus pointer may point to */
 
 #define VET_QUARTERS 4u
 #define VET_QUARTER_SHIFT 38
@@ -46,13 +47,21 @@ static inline bool vet_line_is_set(const struct vet_lines *l, uintptr_t in_quart
     return l->bits[line / 64] >> line % 64 & 1;
 }
 
-static inline bool vet_is_near(const struct vet_near *n, uintptr_t address)
+/* The quarter's lines, if a coarse one says that the address may be near, and the fine line's word is on its way to the cache. */
+static inline const struct vet_quarter *vet_near_coarse(const struct vet_near *n, uintptr_t address)
 {
     uintptr_t offset = address - n->base;
-    if (offset >> VET_QUARTER_SHIFT >= VET_QUARTERS) return false;
+    if (offset >> VET_QUARTER_SHIFT >= VET_QUARTERS) return NULL;
     const struct vet_quarter *q = &n->quarter[offset >> VET_QUARTER_SHIFT];
-    if (offset - q->from >= q->span || !vet_line_is_set(&q->coarse, offset - q->from)) return false;
-    return vet_line_is_set(&q->fine, offset - q->from);
+    if (offset - q->from >= q->span || !vet_line_is_set(&q->coarse, offset - q->from)) return NULL;
+    __builtin_prefetch(&q->fine.bits[(offset - q->from) >> q->fine.shift >> 6]);
+    return q;
+}
+
+static inline bool vet_near_fine(const struct vet_near *n, const struct vet_quarter *q,
+                                 uintptr_t address)
+{
+    return vet_line_is_set(&q->fine, address - n->base - q->from);
 }
 
 #endif

@@ -33,7 +33,10 @@ static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
     return state ^= state << 17;
 }
 
-static void seed(uint64_t n) { state = n * 0x9e3779b97f4a7c15u + 1; }
+static void seed(uint64_t n)
+{
+    state = n * 0x9e3779b97f4a7c15u + 1;
+}
 
 static uintptr_t mangled(uintptr_t address)
 {
@@ -53,7 +56,10 @@ static uintptr_t unmangled(uintptr_t word)
     return word ^ GUARD;
 }
 
-static void store(uintptr_t block, size_t word, uintptr_t value) { ((uintptr_t *)block)[word] = value; }
+static void store(uintptr_t block, size_t word, uintptr_t value)
+{
+    ((uintptr_t *)block)[word] = value;
+}
 
 /* Clears the bit of a block: it was reached. */
 static void reach(struct white *w, uintptr_t block)
@@ -91,10 +97,14 @@ static int by_address(const void *a, const void *b)
 static size_t random_size(void)
 {
     switch (random_number() % 12) {
-    case 0: return 1100 + random_number() % 30000;
-    case 1: return 40000 + random_number() % 100000;
-    case 2: return 300000 + random_number() % 1000000; /* asked for its pages */
-    default: return 16 * (1 + random_number() % 12);
+    case 0:
+        return 1100 + random_number() % 30000;
+    case 1:
+        return 40000 + random_number() % 100000;
+    case 2:
+        return 300000 + random_number() % 1000000; /* asked for its pages */
+    default:
+        return 16 * (1 + random_number() % 12);
     }
 }
 
@@ -102,9 +112,12 @@ static uintptr_t pointer_to(const struct node *n)
 {
     uintptr_t p = n->block + (random_number() % 3 == 0 ? random_number() % n->given : 0);
     switch (random_number() % 5) {
-    case 0: return p | random_number() << 48;
-    case 1: return mangled(p);
-    default: return p;
+    case 0:
+        return p | random_number() << 48;
+    case 1:
+        return mangled(p);
+    default:
+        return p;
     }
 }
 
@@ -120,7 +133,8 @@ static void build(unsigned count, unsigned edges)
     }
     qsort(node, nodes, sizeof *node, by_address);
     for (unsigned e = 0; e < edges; e++) {
-        unsigned from = (unsigned)(random_number() % nodes), to = (unsigned)(random_number() % nodes);
+        unsigned from = (unsigned)(random_number() % nodes),
+                 to = (unsigned)(random_number() % nodes);
         store(node[from].block, random_number() % (node[from].given / 8), pointer_to(&node[to]));
     }
 }
@@ -142,19 +156,24 @@ static void read_edges(void)
 static void close_over(void)
 {
     for (unsigned i = 0; i < nodes; i++)
-        for (unsigned j = 0; j < nodes; j++) reaches[i][j] = node[i].lost && node[j].lost && edge[i][j];
+        for (unsigned j = 0; j < nodes; j++)
+            reaches[i][j] = node[i].lost && node[j].lost && edge[i][j];
     for (unsigned k = 0; k < nodes; k++)
         for (unsigned i = 0; i < nodes; i++)
             for (unsigned j = 0; j < nodes; j++) reaches[i][j] |= reaches[i][k] && reaches[k][j];
 }
 
-static bool same(unsigned i, unsigned j) { return i == j || (reaches[i][j] && reaches[j][i]); }
+static bool same(unsigned i, unsigned j)
+{
+    return i == j || (reaches[i][j] && reaches[j][i]);
+}
 
 static bool is_head(unsigned i)
 {
     for (unsigned j = 0; j < nodes; j++) {
         if (reaches[j][i] && !same(i, j)) return false; /* another component reaches it */
-        if (j < i && same(i, j)) return false;          /* one with a lower address stands for its component */
+        if (j < i && same(i, j))
+            return false; /* one with a lower address stands for its component */
     }
     return node[i].lost;
 }
@@ -178,7 +197,8 @@ static void compare(const struct groups *g)
         ck_assert_int_eq(x->head == a, is_head(i));
         ck_assert(x->head == a || reaches[number[x->head]][i]);
         ck_assert(is_head(number[x->head]));
-        for (unsigned b = 0; b < n; b++) ck_assert_int_eq(x->component == g->block[b].component, same(i, number[b]));
+        for (unsigned b = 0; b < n; b++)
+            ck_assert_int_eq(x->component == g->block[b].component, same(i, number[b]));
         if (x->head == a) continue;
         hangs[x->head]++;
         bytes[x->head] += x->block.bytes;
@@ -411,7 +431,8 @@ START_TEST(a_gigabyte_that_was_never_written)
     ck_assert_uint_lt(before, 100);
     ck_assert(white_make(&w, WHITE_LIVE));
     ck_assert(groups_find(&g, &w, GUARD));
-    for (unsigned i = 0; i < 3; i++) ck_assert_uint_eq(g.block[index_of(&g, child[i])].head, index_of(&g, large));
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(g.block[index_of(&g, child[i])].head, index_of(&g, large));
     ck_assert_uint_eq(g.block[index_of(&g, large)].hangs, 3);
     ck_assert_uint_eq(resident(large, given), before);
     groups_free(&g);
@@ -427,7 +448,8 @@ START_TEST(unreadable_pages)
     struct groups g;
     struct ranges blind = {0};
     static const size_t sizes[] = {3 * OS_PAGE, 20 * OS_PAGE, MIB};
-    uintptr_t block = (uintptr_t)heap_aligned(OS_PAGE, sizes[_i]), child[3], inside = block + OS_PAGE;
+    uintptr_t block = (uintptr_t)heap_aligned(OS_PAGE, sizes[_i]), child[3],
+              inside = block + OS_PAGE;
     for (unsigned i = 0; i < 3; i++) {
         child[i] = (uintptr_t)heap_calloc(1, 48);
         store(block, i * OS_PAGE / 8, child[i]);
@@ -439,7 +461,8 @@ START_TEST(unreadable_pages)
     w.blind = &blind;
     ck_assert(groups_find(&g, &w, GUARD));
     for (unsigned i = 0; i < 3; i++)
-        ck_assert_uint_eq(g.block[index_of(&g, child[i])].head, index_of(&g, i == 1 ? child[i] : block));
+        ck_assert_uint_eq(g.block[index_of(&g, child[i])].head,
+                          index_of(&g, i == 1 ? child[i] : block));
     ck_assert_int_eq(mprotect((void *)inside, OS_PAGE, PROT_READ | PROT_WRITE), 0);
     groups_free(&g);
     white_free(&w);

@@ -36,21 +36,26 @@ static bool in_ranges(const struct vet_filter_range *range, uintptr_t address)
 static bool fits(const struct vet_filter_range *range, uintptr_t word)
 {
     for (unsigned i = 0; i < VET_FILTER_RANGES; i++)
-        for (uintptr_t high = range[i].from >> 32; range[i].to && high <= (range[i].to - 1) >> 32; high++)
+        for (uintptr_t high = range[i].from >> 32; range[i].to && high <= (range[i].to - 1) >> 32;
+             high++)
             if ((high & 0xff) == (word >> 32 & 0xff)) return true;
     return false;
 }
 
 /* Four quarters of a window whose base is no multiple of 1 TiB, and of one that is. */
 static const struct vet_filter_range ranges[2][VET_FILTER_RANGES] = {
-    {{0x17f800000000, 0x17fa00000000}, {0x183800000000, 0x183800010000}, {0, 0}, {0x18c000000000, 0x18f000000000}},
+    {{0x17f800000000, 0x17fa00000000},
+     {0x183800000000, 0x183800010000},
+     {0, 0},
+     {0x18c000000000, 0x18f000000000}},
     {{0x1fffffffff00, 0x200300000000}, {0, 0}, {0x208000000000, 0x208000002000}, {0, 0}},
 };
 
 /* Bytes of which many are those that addresses in the ranges have. */
 static uint8_t likely_byte(void)
 {
-    static const uint8_t of_addresses[] = {0x17, 0x18, 0x1f, 0x20, 0xf8, 0x38, 0xc0, 0xef, 0xff, 0x00, 0x80, 0x03};
+    static const uint8_t of_addresses[] = {0x17, 0x18, 0x1f, 0x20, 0xf8, 0x38,
+                                           0xc0, 0xef, 0xff, 0x00, 0x80, 0x03};
     uint64_t r = random_number();
     return r % 3 ? of_addresses[(r >> 8) % sizeof of_addresses] : (uint8_t)(r >> 16);
 }
@@ -66,7 +71,9 @@ START_TEST(every_way_finds_the_same)
     for (unsigned round = 0; round < 3000; round++) {
         size_t bytes = random_number() % (round % 10 ? 100 : MOST), n[3];
         uint8_t *at = page + random_number() % 64;
-        for (size_t i = 0; i < bytes; i++) at[i] = random_number() % 8 ? likely_byte() : (uint8_t)(guard >> (random_number() % 2 ? 47 : 55));
+        for (size_t i = 0; i < bytes; i++)
+            at[i] = random_number() % 8 ? likely_byte()
+                                        : (uint8_t)(guard >> (random_number() % 2 ? 47 : 55));
         for (unsigned way = 0; way < 3; way++) {
             struct vet_filter f;
             vet_filter_start(&f, range, guard, (enum vet_filter_way)way);
@@ -99,7 +106,8 @@ END_TEST
 /* Of bytes at the end of a page that nothing follows. */
 START_TEST(reads_no_byte_too_many)
 {
-    uint8_t *at = mmap(NULL, 2 * OS_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *at =
+        mmap(NULL, 2 * OS_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_int_eq(mprotect(at + OS_PAGE, OS_PAGE, PROT_NONE), 0);
     uint32_t found[2 * MOST];
     struct vet_filter f;
