@@ -54,9 +54,10 @@ struct hash {
 static void hash_words(uintptr_t from, uintptr_t to, void *user)
 {
     struct hash *hash = user;
-    uint64_t h = hash->h ^ from;
+    uint64_t h = hash->h;
     for (const uint64_t *w = (const uint64_t *)from; w < (const uint64_t *)to; w++) {
-        h = (h ^ *w) * 0xbf58476d1ce4e5b9u;
+        if (*w == 0) continue; /* so that a page that was never written counts like one of zeroes, which the kernel may make of it */
+        h = (h ^ *w ^ (uint64_t)(uintptr_t)w << 8) * 0xbf58476d1ce4e5b9u;
         h ^= h >> 29;
     }
     hash->h = h;
