@@ -90,7 +90,9 @@ START_TEST(aliases)
     uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "sigaction");
     char name[64];
     struct exported *e = exported_open();
+#ifndef __SANITIZE_ADDRESS__ /* which has a sigaction of its own, and not the alias */
     ck_assert_ptr_eq((void *)address, dlsym(RTLD_DEFAULT, "__sigaction"));
+#endif
     exported_name(e, module_of(address), address, name, sizeof name);
     ck_assert_str_eq(name, "sigaction");
     exported_close(e);
