@@ -116,7 +116,8 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     struct thread_heap *h = heap_tls.heap;
     unsigned class = b->class;
     bool first = b->left_start == 0 && b->counted == 0, now_and_then = (++h->ticks & 15) == 0;
-    if (unlikely(first || now_and_then)) {
+    /* Where every block comes this way, ticks are blocks and no beats. */
+    if (unlikely(first || (now_and_then && (b->left_start > 0 || (h->ticks & (16 * BIN_BEAT - 1)) == 0)))) {
         bin_unshare(h, b);
         if (unlikely(b->n == 0)) {
             b->left++; /* it is taken off again there */
