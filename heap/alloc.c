@@ -66,7 +66,7 @@ static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked
     }
     if (pool_set_tag(p, slot_in_pool(block, class, medium), entry))
         *state_of(block, medium) = (int8_t)(class | STATE_TRACKED);
-    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, tag_entry(entry));
+    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, tag_entry(entry), false);
     return true;
 }
 
@@ -228,12 +228,12 @@ void *heap_aligned(size_t alignment, size_t size)
 
 /* ---- realloc ---- */
 
-static void resized(void *block, uint32_t tag, size_t asked, size_t given)
+static void resized(void *block, uint32_t tag, size_t asked, size_t given, bool old)
 {
     uint32_t entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_RESIZED);
     if (entry && heap_hooks->resized)
-        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given);
+        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given, old);
 }
 
 static ALWAYS_INLINE void *move(void *block, size_t old, size_t size)
@@ -260,6 +260,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
 {
     if (size > MEDIUM_MAX) {
         void *now = block;
+        bool was_old = large_is_old(block);
         size_t given = large_resize(block, padded(size));
         if (!given && size > old) {
             now = large_move(block, padded(size), &given);
@@ -269,7 +270,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
             if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);
             uint32_t tag = large_entry(now);
-            resized(now, tag, size, given);
+            resized(now, tag, size, given, was_old);
             if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
             return now;
         }
@@ -302,9 +303,10 @@ void *heap_realloc(void *block, size_t size)
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
     if (padded(size) <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;
-        if (unlikely(*state_of(block, medium) < 0)) {
+        int8_t state = *state_of(block, medium);
+        if (unlikely(state < 0)) {
             struct pool *p = pool_of(block, medium);
-            resized(block, pool_tag(p, slot_of(p, block)), size, old);
+            resized(block, pool_tag(p, slot_of(p, block)), size, old, state & STATE_OLD);
         }
         return block;
     }

@@ -154,9 +154,10 @@ void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given)
     return block;
 }
 
-size_t large_free(void *block, uint32_t *entry)
+size_t large_free(void *block, uint32_t *entry, bool *old)
 {
     *entry = 0;
+    *old = false;
     struct large_record *r = large_record_at(block);
     uint32_t state;
     if (unlikely(!r || !take(r, &state, LARGE_CACHED))) return 0;
@@ -164,6 +165,7 @@ size_t large_free(void *block, uint32_t *entry)
     uint32_t page = large_page_of(block);
     size_t bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
     *entry = atomic_load_explicit(&r->entry, memory_order_relaxed);
+    *old = state & LARGE_OLD;
     struct counters *c = &counters[shard];
     add(&c->freed, 1);
     add(&c->freed_bytes, bytes);
@@ -278,6 +280,12 @@ void large_set_entry(void *block, uint32_t entry)
 uint32_t large_entry(const void *block)
 {
     return large_size(block) ? atomic_load(&large_record_at(block)->entry) : 0;
+}
+
+bool large_is_old(const void *block)
+{
+    struct large_record *r = large_record_at(block);
+    return r && (atomic_load_explicit(&r->state, memory_order_relaxed) & LARGE_OLD);
 }
 
 struct each {

@@ -232,7 +232,7 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
     return entry;
 }
 
-static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry)
+static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     uint32_t site, n_samples;
@@ -263,7 +263,7 @@ static unsigned points_kept(struct thread *t, unsigned n, uint64_t words, uint64
 /* A resize in place is, for the sites, a free and an allocation that keeps its place: the points in
    the words that stay remain, and those that are new are tried. */
 static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given)
+                    size_t given, bool was_old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
