@@ -363,6 +363,7 @@ static void *random_program(void *user)
         fake_free((state >> 50 & 7) == 0 ? NULL : f, *b);
         free(b);
     }
+    free(f);
     return NULL;
 }
 
@@ -422,6 +423,7 @@ START_TEST(nothing_gets_lost)
     ck_assert_int_eq(status, 0);
     struct totals after = check_all(false);
     ck_assert_uint_eq(after.allocated, before.allocated);
+    for (unsigned i = 0; i < SLOTS; i++) free(slots[i]);
 }
 END_TEST
 
