@@ -291,7 +291,9 @@ END_TEST
 /* A difference has none. */
 START_TEST(difference)
 {
-    maker_write(made(8, 1, COMMENT(ROWS), NULL), in_folder("older.pb.gz"));
+    struct maker *older = made(8, 1, COMMENT(ROWS), NULL);
+    maker_write(older, in_folder("older.pb.gz"));
+    maker_free(older);
     struct ran ran = report_of(made(8, 1, COMMENT(ROWS), NULL), "--base", in_folder("older.pb.gz"), "--format=json");
     json_t *report = json_of(&ran);
     ck_assert(json_is_null(json_object_get(report, "observed")));
