@@ -6,6 +6,7 @@
 #include "heap/hooks.h"
 #include "sampler/gzip.h"
 #include "sampler/lost_sites.h"
+#include "sampler/profile.h"
 #include "sampler/profile_table.h"
 #include "sampler/protobuf.h"
 
@@ -121,6 +122,7 @@ struct writer {
     uint64_t interval;
     bool exact, lacks_stack, lacks_record;
     struct lost_sites *lost; /* NULL without memory */
+    struct protobuf holders; /* a comment: who holds what; empty: not asked */
 };
 
 /* pprof leaves samples without a location out: what has no stack gets one with a name. */
@@ -137,6 +139,9 @@ void profile_stack_labels(struct writer *, uint32_t stack, bool any, enum heap_s
 
 /* Between samples: hands on what was written when it is much. */
 void profile_flush(struct writer *);
+
+/* Fills `holders`. */
+void profile_holders(struct writer *, const struct profile_about *);
 
 /* The samples of what is lost and of what was called so falsely. */
 void profile_lost(struct writer *);
