@@ -5,7 +5,7 @@
 #include "heap/sort.h"
 
 #define MOST_FRAMES (8 * MIB)
-#define THREAD_DATA ((uintptr_t)4096) /* libc's of a thread: some 2 KiB */
+#define THREAD_DATA ((uintptr_t)2304) /* libc's of a thread (sizeof(struct pthread) of glibc 2.36) */
 #define SIGNAL_FRAME (64 * KIB)
 
 /* The run of present pages around an address. */
@@ -27,6 +27,8 @@ static uintptr_t control_block(uintptr_t from, uintptr_t to)
     return 0;
 }
 
+/* Below the thread pointer lies what the loader gives it, behind it libc's own data (U. Drepper, "ELF Handling For Thread-Local
+   Storage", variant II), or the other way round (variant I). */
 static void set_tls(struct holders_thread *t, uintptr_t tp, size_t tls_bytes)
 {
     t->tp = tp;
@@ -57,6 +59,7 @@ static struct holders_thread describe(const struct cut_thread *thread, const str
         }
         if (t.tls > sp && t.tls < t.frames_end) t.frames_end = t.tls;
     }
+    if (run && t.tls_end > run->to) t.tls_end = run->to;
     if (t.tp == 0 && thread->tp) set_tls(&t, thread->tp, cut->tls_bytes);
     return t;
 }

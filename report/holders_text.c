@@ -9,11 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES = 5 }; /* of the call stack of a block on the way */
+enum { FRAMES = 4 }; /* of the call stack of a block on the way */
 
 static const char *plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
+}
+
+/* Indented by four more. */
+static void print_inner_stack(FILE *to, const struct site *stack)
+{
+    char *text = NULL;
+    size_t length;
+    struct site shown = *stack;
+    if (shown.step_count > FRAMES) shown.step_count = FRAMES;
+    FILE *memory = open_memstream(&text, &length);
+    if (!memory) return;
+    print_stack(memory, &shown);
+    fclose(memory);
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        fprintf(to, "    %.*s\n", (int)(end - line), line);
+    free(text);
 }
 
 static void print_step(FILE *to, const struct way_step *step)
@@ -38,9 +54,7 @@ static void print_step(FILE *to, const struct way_step *step)
         return;
     }
     fputs(", allocated from:\n", to);
-    struct site shown = *stack;
-    if (shown.step_count > FRAMES) shown.step_count = FRAMES;
-    print_stack(to, &shown);
+    print_inner_stack(to, stack);
 }
 
 static void print_way(FILE *to, const struct held *held, const struct way *way)

@@ -6,6 +6,7 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/proc_text.h"
+#include "heap/syscall.h"
 #include "heap/tag.h"
 #include "sampler/holder_places.h"
 #include "sampler/holder_targets.h"
