@@ -7,30 +7,31 @@
 
 /* ---- words outside ---- */
 
+enum round { ROUND_LASTING, ROUND_FRAMES, ROUND_LEFT, ROUNDS };
+
 struct looking {
     struct holders *holders;
-    bool lasting; /* the first round */
+    enum round round;
 };
 
-/* Of private memory the threads' frames are told apart. */
+/* What an address in private memory is, and how far that goes; `i` is the thread whose frames come next, or are there. */
+static enum round round_at(const struct holders_threads *t, size_t *i, uintptr_t at, uintptr_t *to)
+{
+    while (*i < t->count && t->by_frames[*i].frames_end <= at) ++*i;
+    const struct holders_thread *thread = *i < t->count ? &t->by_frames[*i] : NULL;
+    *to = !thread ? UINTPTR_MAX : at < thread->frames ? thread->frames : at < thread->used ? thread->used : thread->frames_end;
+    return !thread || at < thread->frames ? ROUND_LASTING : at < thread->used ? ROUND_LEFT : ROUND_FRAMES;
+}
+
 static void words_of_memory(struct looking *l, const uintptr_t *from, const uintptr_t *to, uintptr_t at, enum root_kind kind)
 {
-    struct holders *h = l->holders;
-    const struct holders_threads *t = &h->threads;
-    uintptr_t end = at + (uintptr_t)(to - from) * sizeof *from, next;
-    for (size_t i = holders_frames_from(t, at); at < end; at = next) {
-        bool frames = i < t->count && t->by_frames[i].frames <= at;
-        next = end;
-        if (frames && t->by_frames[i].frames_end < end) next = t->by_frames[i++].frames_end;
-        else if (!frames && i < t->count && t->by_frames[i].frames < end) next = t->by_frames[i].frames;
-        next = (next + sizeof *from - 1) & ~(sizeof *from - 1);
-        if (next <= at) { /* threads that share a stack */
-            next = at;
-            continue;
-        }
-        size_t n = (next - at) / sizeof *from;
-        if (l->lasting != frames) holders_graph_words(&h->graph, from, from + n, at, frames ? ROOT_STACK : kind);
-        from += n;
+    const struct holders_threads *t = &l->holders->threads;
+    size_t i = holders_frames_from(t, at), n;
+    for (uintptr_t end; from < to; from += n, at += n * sizeof *from) {
+        enum round round = round_at(t, &i, at, &end);
+        n = (size_t)(to - from);
+        if ((end - at) / sizeof *from < n) n = (end - at + sizeof *from - 1) / sizeof *from;
+        if (round == l->round) holders_graph_words(&l->holders->graph, from, from + n, at, round == ROUND_LASTING ? kind : ROOT_STACK);
     }
 }
 
@@ -51,7 +52,7 @@ static void root_words(const uintptr_t *from, const uintptr_t *to, enum root_kin
     struct looking *l = user;
     struct holders *h = l->holders;
     if (kind == ROOT_STACK || kind == ROOT_PRIVATE) words_of_memory(l, from, to, h->roots.at, ROOT_PRIVATE);
-    else if (l->lasting == (kind == ROOT_REGISTERS)) return;
+    else if (l->round != (kind == ROOT_REGISTERS ? ROUND_FRAMES : ROUND_LASTING)) return;
     else if (kind == ROOT_KERNEL) words_of_cut(h, from, to);
     else holders_graph_words(&h->graph, from, to, h->roots.at, kind);
 }
@@ -71,13 +72,13 @@ static void ignored(uintptr_t start, size_t bytes, void *user)
 
 static bool look(struct holders *h)
 {
-    struct looking l = {h, true};
-    roots_each_words(&h->roots, root_words, &l);
-    white_each_ignored(ignored, h);
-    if (!holders_graph_spread(&h->graph)) return false;
-    l.lasting = false;
-    roots_each_words(&h->roots, root_words, &l);
-    return holders_graph_spread(&h->graph);
+    struct looking l = {.holders = h};
+    for (; l.round < ROUNDS; l.round++) {
+        roots_each_words(&h->roots, root_words, &l);
+        if (l.round == ROUND_LASTING) white_each_ignored(ignored, h);
+        if (!holders_graph_spread(&h->graph)) return false;
+    }
+    return true;
 }
 
 /* ---- the whole ---- */

@@ -5,8 +5,8 @@
       that every pointer between blocks, as the number of its target, those of a block together in the order of the numbers:
       the graph is read from memory once, and everything else is asked of the numbers.
    2. Algorithm.  Breadth first (E. F. Moore, "The shortest path through a maze", 1959): all words outside come first, then
-      the blocks in the order in which they were reached.  So the way from outside to a block is a shortest one.  Words come in two
-      rounds: what is reached in the second round was not reached at all in the first.  The numbers of the way to a block fall.
+      the blocks in the order in which they were reached.  So the way from outside to a block is a shortest one.  Words come in
+      rounds: what is reached in one was not reached at all in those before.  The numbers of the way to a block fall.
    3. Cost.  24 bytes a block, 4 a pointer; one pass over the blocks' memory.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_HOLDERS_GRAPH_H

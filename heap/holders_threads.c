@@ -51,6 +51,8 @@ static struct holders_thread describe(const struct cut_thread *thread, const str
         const struct map *map = maps_find(&roots->maps, sp);
         t.frames = known ? thread->stack_low : sp - run->from > MOST_FRAMES ? sp - MOST_FRAMES : run->from;
         t.frames_end = known ? thread->stack_high : run->to - sp > MOST_FRAMES ? sp + MOST_FRAMES : run->to;
+        t.used = t.frames <= sp && sp < t.frames_end ? (sp - RED_ZONE) & ~(uintptr_t)7 : t.frames;
+        if (t.used < t.frames) t.used = t.frames;
         uintptr_t tp = map && map->kind == MAP_KIND_MAIN_STACK ? 0 : control_block(sp, run->to);
         if (tp && tp < t.frames_end) set_tls(&t, tp, cut->tls_bytes);
         else if (tp && !known && tp - sp < 1024 * MIB) { /* a large stack, deeply used */

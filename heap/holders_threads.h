@@ -13,6 +13,7 @@
 struct holders_thread {
     const struct cut_thread *thread;
     uintptr_t frames, frames_end; /* 0, 0: unknown */
+    uintptr_t used;               /* from here on they are in use; before it lies what calls have left that returned */
     uintptr_t tls, tls_end;       /* thread-local memory, and libc's data of the thread; 0, 0: unknown */
     uintptr_t tp;                 /* 0: unknown */
 };

@@ -84,7 +84,7 @@ static void print_kernel(FILE *to, uint64_t at)
         fputs((at & 7) == TIMER ? "the kernel: a timer" : "the kernel: epoll or a timer", to);
 }
 
-char *holder_text(const struct unit *unit, bool registers, const struct site *frame)
+char *holder_text(const struct unit *unit, enum holder_how how, const struct site *frame)
 {
     char *text = NULL;
     size_t length;
@@ -92,8 +92,8 @@ char *holder_text(const struct unit *unit, bool registers, const struct site *fr
     if (!to) return need_copy("");
     switch (unit->area->kind) {
     case AREA_FRAMES:
-        if (registers) {
-            fputs("registers of ", to);
+        if (how != HOW_WORD) {
+            fputs(how == HOW_REGISTER ? "a register of " : "what a call has left, that returned, on the stack of ", to);
             print_thread(to, unit->area);
         } else {
             print_frame(to, unit, frame);

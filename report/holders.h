@@ -38,6 +38,13 @@ struct share {
     uint64_t objects, bytes;
 };
 
+/* Of a word of a thread. */
+enum holder_how {
+    HOW_WORD,
+    HOW_REGISTER,
+    HOW_LEFT /* on the stack, by a call that returned */
+};
+
 /* A block on the way, or several, each of which points to the next. */
 struct way_step {
     const struct site *stack; /* where they were allocated; NULL: not known */
@@ -48,7 +55,7 @@ struct way_step {
 
 struct way {
     struct unit root;          /* one word */
-    bool registers;            /* it was in a register */
+    enum holder_how how;
     struct site *frame;        /* of a frame: a stack of its one function; NULL: not known */
     struct way_step *steps;    /* from the root on, without the block itself */
     size_t step_count;
@@ -107,7 +114,7 @@ bool holders_same(const struct unit *, const struct unit *);
 size_t holders_find_site(const struct profile *, const char *site, const struct held ***found);
 
 /* What `root` is, in words; to be freed. */
-char *holder_text(const struct unit *, bool registers, const struct site *frame);
+char *holder_text(const struct unit *, enum holder_how, const struct site *frame);
 
 /* What one holder retains. */
 struct retained {

@@ -25,16 +25,16 @@ static json_t *hexadecimal(uint64_t value)
     return json_string(text);
 }
 
-static json_t *root_of(const struct unit *unit, bool registers, const struct site *frame)
+static json_t *root_of(const struct unit *unit, enum holder_how how, const struct site *frame)
 {
     static const char *const kinds[AREA_KINDS] = {"stack", "tls", "module", "mapping", "kernel", "ignored"};
     const struct area *area = unit->area;
     bool thread = area->kind == AREA_FRAMES || area->kind == AREA_TLS, mapping = area->kind == AREA_MAPPING;
     json_t *to = json_object();
-    char *text = holder_text(unit, registers, frame);
+    char *text = holder_text(unit, how, frame);
     json_object_set_new(to, "text", json_string(text));
     free(text);
-    json_object_set_new(to, "kind", json_string(registers ? "registers" : kinds[area->kind]));
+    json_object_set_new(to, "kind", json_string(how == HOW_REGISTER ? "register" : how == HOW_LEFT ? "left on stack" : kinds[area->kind]));
     json_object_set_new(to, "address", area->kind == AREA_KERNEL ? json_null() : hexadecimal(unit->at));
     json_object_set_new(to, "variable", text_or_null(unit->variable.name));
     json_object_set_new(to, "offset", unit->variable.name ? number(unit->at - unit->variable.start) : json_null());
@@ -64,7 +64,7 @@ static json_t *way_of(const struct way *way)
     json_t *to = json_object(), *steps = json_array();
     json_object_set_new(to, "blocks", number(way->count));
     json_object_set_new(to, "exclusive", way->has_only ? number(way->exclusive) : json_null());
-    json_object_set_new(to, "root", root_of(&way->root, way->registers, way->frame));
+    json_object_set_new(to, "root", root_of(&way->root, way->how, way->frame));
     for (size_t i = 0; i < way->step_count; i++) json_array_append_new(steps, step_of(&way->steps[i]));
     json_object_set_new(to, "through", steps);
     return to;
@@ -89,7 +89,7 @@ static json_t *retained_of(const struct retained *r)
     struct unit unit = *r->low;
     if (unit.variable.name) unit.at = unit.variable.start;
     json_t *to = json_object();
-    json_object_set_new(to, "root", one ? root_of(&unit, false, NULL) : json_null());
+    json_object_set_new(to, "root", one ? root_of(&unit, HOW_WORD, NULL) : json_null());
     json_object_set_new(to, "module", !one && r->low->area == r->high->area && r->low->area->module
                                           ? text_or_null(r->low->area->module->file)
                                           : json_null());

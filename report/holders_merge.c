@@ -40,7 +40,7 @@ static int compare_ways(const void *a, const void *b)
 {
     const struct way *left = a, *right = b;
     int order = compare_units(&left->root, &right->root);
-    if (!order) order = left->registers - right->registers;
+    if (!order) order = (int)left->how - (int)right->how;
     if (!order) order = compare_frames(left->frame, right->frame);
     if (!order) order = (left->step_count > right->step_count) - (left->step_count < right->step_count);
     for (size_t i = 0; !order && i < left->step_count; i++) {

@@ -188,10 +188,12 @@ static void read_way(struct reading *r, const json_t *from, struct way *way)
     struct holders *h = r->holders;
     const json_t *only = json_object_get(from, "only"), *frame = json_object_get(from, "frame"),
                  *left_out = json_object_get(from, "left_out");
+    const char *how = json_string_value(json_object_get(from, "how"));
     way->root.area = ELEMENT(r, h->areas, h->area_count, member(r, from, "area"));
     way->root.at = member(r, from, "at");
     way->root.bytes = sizeof(uint64_t);
-    way->registers = json_is_true(json_object_get(from, "registers"));
+    if (how && !strcmp(how, "register")) way->how = HOW_REGISTER;
+    if (how && !strcmp(how, "left")) way->how = HOW_LEFT;
     way->count = 1;
     if (frame) {
         struct place *place = r->lookup->place(r->lookup->user, whole(r, frame));

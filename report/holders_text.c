@@ -59,7 +59,7 @@ static void print_step(FILE *to, const struct way_step *step)
 
 static void print_way(FILE *to, const struct held *held, const struct way *way)
 {
-    char *root = holder_text(&way->root, way->registers, way->frame);
+    char *root = holder_text(&way->root, way->how, way->frame);
     fprintf(to, "\n%" PRIu64 " of %" PRIu64 " held by %s", way->count, held->looked_at, root);
     free(root);
     uint64_t words = way->root.bytes / sizeof(uint64_t);
@@ -111,7 +111,7 @@ static void print_retained(FILE *to, const struct holders *h, size_t top)
             struct unit whole = *r->low;
             if (whole.variable.name) whole.at = whole.variable.start;
             if (area->kind == AREA_MAPPING) whole.at = area->from;
-            text = area->kind == AREA_KERNEL ? need_copy("the kernel: epoll, timers") : holder_text(&whole, false, NULL);
+            text = area->kind == AREA_KERNEL ? need_copy("the kernel: epoll, timers") : holder_text(&whole, HOW_WORD, NULL);
         } else if (area == r->high->area) {
             text = area->kind == AREA_MODULE ? need_text("several variables of %s", area->module->name)
                                              : need_text("several parts of the thread-local memory of thread %" PRId64, area->tid);

@@ -113,8 +113,11 @@ static void put_root(struct writing *g, const struct holders_direct *root)
     uint32_t unit = holders_unit_at(&g->retained, root->at);
     uint64_t at = root->at >= HOLDERS_KERNEL ? root->at - HOLDERS_KERNEL : root->at;
     put(g->out, "{\"area\":%u,\"at\":%lu", g->retained.unit[unit].area, (unsigned long)at);
-    if (root->kind == ROOT_REGISTERS) put(g->out, ",\"registers\":true");
-    uint32_t frame = root->kind == ROOT_STACK ? frame_location(g, (uintptr_t)root->at) : 0;
+    const struct holders_thread *t = root->kind == ROOT_STACK ? holders_frames_at(&g->holders->threads, (uintptr_t)root->at) : NULL;
+    bool left = t && root->at < t->used;
+    if (root->kind == ROOT_REGISTERS) put(g->out, ",\"how\":\"register\"");
+    if (left) put(g->out, ",\"how\":\"left\"");
+    uint32_t frame = t && !left ? frame_location(g, (uintptr_t)root->at) : 0;
     if (frame) put(g->out, ",\"frame\":%u", frame);
 }
 
