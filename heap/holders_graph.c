@@ -135,7 +135,7 @@ void holders_graph_words(struct holders_graph *g, const uintptr_t *from, const u
         for (unsigned forms = edge_forms(*p, g->guard); unlikely(forms != 0); forms &= forms - 1) {
             bool fresh;
             uint32_t number = reach(g, *p, (unsigned)__builtin_ctz(forms), &fresh);
-            if (number == HOLDERS_NO_BLOCK) continue;
+            if (number == HOLDERS_NO_BLOCK || number < g->round_first) continue;
             if (fresh) g->from[number] = HOLDERS_NO_BLOCK;
             point_to(g, number, at + (uint64_t)(p - from) * sizeof *p, kind);
         }
@@ -178,7 +178,7 @@ static bool more_pointers(struct holders_graph *g)
 static void add_pointer(struct holders_graph *g, uint32_t holder, uint32_t target)
 {
     while (g->next_first <= holder) g->first[g->next_first++] = (uint32_t)g->pointers;
-    if (g->no_pointers || target == holder) return;
+    if (g->no_pointers || target == holder || target < g->round_first) return;
     if (g->pointers > g->first[holder] && g->to[g->pointers - 1] == target) return; /* as the word before */
     if (g->pointers == g->pointer_room && !more_pointers(g)) {
         g->no_pointers = true;
@@ -244,6 +244,7 @@ bool holders_graph_spread(struct holders_graph *g)
         look_at(&s, g->scanned++);
         if (g->scanned == g->count) flush(&s);
     }
+    g->round_first = g->count;
     while (g->next_first <= g->count) g->first[g->next_first++] = (uint32_t)g->pointers;
     return !g->failed;
 }

@@ -6,7 +6,8 @@
       the graph is read from memory once, and everything else is asked of the numbers.
    2. Algorithm.  Breadth first (E. F. Moore, "The shortest path through a maze", 1959): all words outside come first, then
       the blocks in the order in which they were reached.  So the way from outside to a block is a shortest one.  Words come in
-      rounds: what is reached in one was not reached at all in those before.  The numbers of the way to a block fall.
+      rounds: what is reached in one was not reached at all in those before.  What was is no more asked for: words and blocks of a
+      later round do not count as pointing to it.  The numbers of the way to a block fall.
    3. Cost.  24 bytes a block, 4 a pointer; one pass over the blocks' memory.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_HOLDERS_GRAPH_H
@@ -42,6 +43,7 @@ struct holders_graph {
     uint32_t *first;     /* where its pointers start in `to`; count + 1 of them once the graph is whole */
     uint32_t *to;
     size_t pointers, pointer_room;
+    uint32_t round_first; /* the first block of this round */
     uint32_t next_first; /* the first block whose `first` is not known */
     uint32_t scanned;    /* blocks whose words were looked at */
     bool no_pointers;    /* no memory for `to`: it and `first` are not whole */
