@@ -50,7 +50,7 @@ static void print_step(FILE *to, const struct way_step *step)
     if (step->offset_low >= 0 && step->offset_high > step->offset_low) fprintf(to, " to +%" PRId64, step->offset_high);
     const struct site *stack = step->stack;
     if (!stack) {
-        fputs("; it was not sampled\n", to);
+        fputs(step->most > 1 ? "; they were not sampled\n" : "; it was not sampled\n", to);
         return;
     }
     fputs(", allocated from:\n", to);
@@ -101,7 +101,7 @@ static void print_retained(FILE *to, const struct holders *h, size_t top)
 {
     size_t count;
     struct retained *retained = holders_retained(h, &count);
-    fputs("\nRetained by each holder: what is reached from nowhere else (exact)\n", to);
+    fputs("\nRetained by each holder: what is reached from nowhere else that lasts as long (exact)\n", to);
     fprintf(to, "    %15s %12s\n", "bytes", "blocks");
     for (size_t i = 0; i < count && (!top || i < top); i++) {
         const struct retained *r = &retained[i];
