@@ -2,7 +2,7 @@
 #include "preload/take_holders.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
-#include "preload/face.h"
+#include "preload/collection.h"
 #include "preload/headroom.h"
 #include "preload/take_cut.h"
 
@@ -12,10 +12,11 @@
 static struct cut cut;
 static const char *why_not_cut;
 static struct holders found;
+static enum present_way at_best;
 
 void take_holders_prepare(const struct stop_result *result)
 {
-    if (face_config.collect == COLLECT_OFF) why_not_cut = "collection is off here (collect:off)";
+    if (!collection_possible(&at_best)) why_not_cut = "collection is off here (collect:off)";
     else if (!result->complete) why_not_cut = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
     else why_not_cut = take_cut(&cut, result, true);
 }
@@ -30,7 +31,7 @@ struct holders *take_holders(const char **why_not)
     heap_stats(&stats);
     if (headroom_bytes() / BYTES_A_BLOCK < stats.live) *why_not = "there is not enough free memory for the tables";
     if (*why_not) return NULL;
-    struct collect_options options = {.frozen = true, .at_best = (enum present_way)face_config.pages, .maps = take_cut_maps()};
+    struct collect_options options = {.frozen = true, .at_best = at_best, .maps = take_cut_maps()};
     options.unfrozen = take_cut_unfrozen_known(&options.n_unfrozen);
     *why_not = holders_make(&found, &cut, &options);
     return *why_not ? NULL : &found;

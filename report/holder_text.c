@@ -73,15 +73,18 @@ static void print_mapping(FILE *to, const struct unit *unit)
 }
 
 /* As heap/cut.h has it. */
-static void print_kernel(FILE *to, uint64_t at)
+static void print_kernel(FILE *to, const struct unit *unit)
 {
+    uint64_t at = unit->at;
     enum { EPOLL = 1, TIMER = 2, DESCRIPTOR_BITS = 24 };
     const uint64_t descriptor = (1 << DESCRIPTOR_BITS) - 1;
-    if ((at & 7) == EPOLL)
-        fprintf(to, "the kernel: epoll descriptor %" PRIu64 ", data of descriptor %" PRIu64, at >> 3 & descriptor,
-                at >> (3 + DESCRIPTOR_BITS) & descriptor);
-    else
+    if ((at & 7) == EPOLL) {
+        fprintf(to, "the kernel: epoll descriptor %" PRIu64, at >> 3 & descriptor);
+        if (unit->bytes <= sizeof at) /* one of its registrations */
+            fprintf(to, ", data of descriptor %" PRIu64, at >> (3 + DESCRIPTOR_BITS) & descriptor);
+    } else {
         fputs((at & 7) == TIMER ? "the kernel: a timer" : "the kernel: epoll or a timer", to);
+    }
 }
 
 char *holder_text(const struct unit *unit, enum holder_how how, const struct site *frame)
@@ -109,7 +112,7 @@ char *holder_text(const struct unit *unit, enum holder_how how, const struct sit
         print_mapping(to, unit);
         break;
     case AREA_KERNEL:
-        print_kernel(to, unit->at);
+        print_kernel(to, unit);
         break;
     default:
         fputs("a block that the program told Gleaner to ignore", to);

@@ -36,10 +36,19 @@ static int compare_frames(const struct site *a, const struct site *b)
     return strcmp(left->function, right->function);
 }
 
+/* Of what the kernel holds: epoll descriptors, and timers; not what is registered at one. */
+static int compare_kernel(const struct unit *a, const struct unit *b)
+{
+    enum { DESCRIPTOR_AND_KIND = 27 };
+    uint64_t mask = (1 << DESCRIPTOR_AND_KIND) - 1, left = a->at & mask, right = b->at & mask;
+    return a->area->kind == AREA_KERNEL ? (left > right) - (left < right) : 0;
+}
+
 static int compare_ways(const void *a, const void *b)
 {
     const struct way *left = a, *right = b;
     int order = compare_units(&left->root, &right->root);
+    if (!order) order = compare_kernel(&left->root, &right->root);
     if (!order) order = (int)left->how - (int)right->how;
     if (!order) order = compare_frames(left->frame, right->frame);
     if (!order) order = (left->step_count > right->step_count) - (left->step_count < right->step_count);
