@@ -15,19 +15,21 @@ static void print_thread(FILE *to, const struct area *area)
     if (area->thread && *area->thread) fprintf(to, " (%s)", area->thread);
 }
 
-static void print_variable(FILE *to, const struct unit *unit)
+/* Which words of a variable they are, from the first to the last. */
+static void print_offsets(FILE *to, const struct unit *unit)
 {
-    uint64_t offset = unit->at - unit->variable.start;
-    fprintf(to, "`%s`", unit->variable.name);
-    if (offset) fprintf(to, "+%" PRIu64, offset);
+    uint64_t first = unit->at - unit->variable.start, last = first + unit->bytes - sizeof(uint64_t);
+    if (unit->bytes > sizeof(uint64_t))
+        fprintf(to, " at +%" PRIu64 " to +%" PRIu64, first, last);
+    else if (first)
+        fprintf(to, " at +%" PRIu64, first);
 }
 
 static void print_module(FILE *to, const struct unit *unit)
 {
     if (unit->variable.name) {
-        fputs("variable ", to);
-        print_variable(to, unit);
-        fprintf(to, " in %s", unit->area->module->name);
+        fprintf(to, "variable `%s` in %s", unit->variable.name, unit->area->module->name);
+        print_offsets(to, unit);
     } else {
         fprintf(to, "data of %s (at its address 0x%" PRIx64 ")", unit->area->module->name, unit->at - unit->area->bias);
     }
@@ -37,10 +39,9 @@ static void print_thread_local(FILE *to, const struct unit *unit)
 {
     const struct area *area = unit->area;
     if (unit->variable.name) {
-        fputs("thread-local variable ", to);
-        print_variable(to, unit);
-        fputs(" of ", to);
+        fprintf(to, "thread-local variable `%s` of ", unit->variable.name);
         print_thread(to, area);
+        print_offsets(to, unit);
     } else {
         fputs("thread-local memory of ", to);
         print_thread(to, area);

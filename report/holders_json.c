@@ -88,6 +88,7 @@ static json_t *retained_of(const struct retained *r)
     bool one = holders_same(r->low, r->high);
     struct unit unit = *r->low;
     if (unit.variable.name) unit.at = unit.variable.start;
+    unit.bytes = sizeof unit.at;
     json_t *to = json_object();
     json_object_set_new(to, "root", one ? root_of(&unit, HOW_WORD, NULL) : json_null());
     json_object_set_new(to, "module", !one && r->low->area == r->high->area && r->low->area->module

@@ -62,9 +62,6 @@ static void print_way(FILE *to, const struct held *held, const struct way *way)
     char *root = holder_text(&way->root, way->how, way->frame);
     fprintf(to, "\n%" PRIu64 " of %" PRIu64 " held by %s", way->count, held->looked_at, root);
     free(root);
-    uint64_t words = way->root.bytes / sizeof(uint64_t);
-    if (words > 1 && (way->root.area->kind == AREA_MODULE || way->root.area->kind == AREA_TLS))
-        fprintf(to, " to +%" PRIu64, way->root.at + way->root.bytes - sizeof(uint64_t) - way->root.variable.start);
     if (!way->has_only)
         fputc('\n', to);
     else if (way->exclusive == way->count)
@@ -109,6 +106,7 @@ static void print_retained(FILE *to, const struct holders *h, size_t top)
         char *text = NULL;
         if (holders_same(r->low, r->high)) {
             struct unit whole = *r->low;
+            whole.bytes = sizeof whole.at;
             if (whole.variable.name) whole.at = whole.variable.start;
             if (area->kind == AREA_MAPPING) whole.at = area->from;
             text = area->kind == AREA_KERNEL ? need_copy("the kernel: epoll, timers") : holder_text(&whole, HOW_WORD, NULL);
