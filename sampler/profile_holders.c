@@ -263,8 +263,8 @@ static void put_all(struct writing *g)
         h->complete ? "true" : "false", h->graph.count, (unsigned long)h->graph.bytes,
         (unsigned long)(h->white.blocks - h->graph.count), (unsigned long)(h->white.bytes - h->graph.bytes));
     put(g->out, ",\"groups\":[");
-    for (uint32_t i = 0; i < g->targets.stacks; i++)
-        if (g->targets.stack[i].count) put_group(g, &g->targets.stack[i], i == 0);
+    for (uint32_t i = 0; i < g->targets.stacks && g->targets.stack[i].count; i++) /* those without come last */
+        put_group(g, &g->targets.stack[i], i == 0);
     put(g->out, "],\"stacks\":[");
     protobuf_raw(g->out, g->stacks.data, g->stacks.used);
     put(g->out, "],\"areas\":[");

@@ -137,22 +137,22 @@ static const struct {
     const char *mode, *kind, *variable; /* "": it has none */
     const char *module, *thread, *function;
     json_int_t offset; /* in the variable */
-    bool elsewhere;    /* libc keeps a copy in the thread's memory, or registers may have one */
 } places[] = {
-    {"in_global", "module", "global_holder", "holders-program", "", "", 0, false},
-    {"interior", "module", "global_holder", "holders-program", "", "", 0, false},
-    {"in_static", "module", "static_holder", "holders-program", "", "", 24, false},
-    {"in_library", "module", "kept_by_library", "libholders-lib.so", "", "", 0, false},
-    {"in_library_table", "module", "library_table", "libholders-lib.so", "", "", 8, false},
-    {"in_tls", "tls", "thread_local_holder", "", "holders-program", "", 0, false},
-    {"in_thread_tls", "tls", "thread_local_holder", "", "tls-holder", "", 0, false},
-    {"in_key", "tls", "", "", "holders-program", "", 0, false},
-    {"in_frame", "stack", "", "", "frame-holder", "frame_of_thread", 0, false},
-    {"in_epoll", "kernel", "", "", "", "", 0, false},
-    {"in_timer", "kernel", "", "", "", "", 0, false},
-    {"in_mapping", "mapping", "", "", "", "", 0, false},
-    {"in_shared_mapping", "mapping", "", "/dev/zero (deleted)", "", "", 0, false},
-    {"in_memfd", "mapping", "", "/memfd:cache-file (deleted)", "", "", 0, false},
+    {"in_global", "module", "global_holder", "holders-program", "", "", 0},
+    {"interior", "module", "global_holder", "holders-program", "", "", 0},
+    {"in_static", "module", "static_holder", "holders-program", "", "", 24},
+    {"in_library", "module", "kept_by_library", "libholders-lib.so", "", "", 0},
+    {"in_library_table", "module", "library_table", "libholders-lib.so", "", "", 8},
+    {"in_tls", "tls", "thread_local_holder", "", "holders-program", "", 0},
+    {"in_thread_tls", "tls", "thread_local_holder", "", "tls-holder", "", 0},
+    {"in_key", "tls", "", "", "holders-program", "", 0},
+    {"in_frame", "stack", "", "", "frame-holder", "frame_of_thread", 0},
+    {"in_main", "stack", "", "", "holders-program", "main", 0},
+    {"in_epoll", "kernel", "", "", "", "", 0},
+    {"in_timer", "kernel", "", "", "", "", 0},
+    {"in_mapping", "mapping", "", "", "", "", 0},
+    {"in_shared_mapping", "mapping", "", "/dev/zero (deleted)", "", "", 0},
+    {"in_memfd", "mapping", "", "/memfd:cache-file (deleted)", "", "", 0},
 };
 enum { PLACES = sizeof places / sizeof *places };
 
@@ -390,6 +390,18 @@ START_TEST(not_known)
 }
 END_TEST
 
+/* Without samples there is nothing to ask for; the process answers all the same. */
+START_TEST(no_samples)
+{
+    start("0", confs[_i], "in_global", NULL);
+    struct ran ran = ask("main", "text", NULL);
+    ck_assert_int_eq(ran.status, 1);
+    expect_part(ran.err, "no call stack of sampled live blocks in ");
+    ran_free(&ran);
+    stop();
+}
+END_TEST
+
 /* With the usual interval none of these few blocks is sampled, or hardly one; blocks on a way need not be. */
 START_TEST(few_samples)
 {
@@ -424,6 +436,7 @@ int main(void)
     tcase_add_loop_test(c, what_is_ignored, 0, 2);
     tcase_add_loop_test(c, among_threads, 0, 2);
     tcase_add_loop_test(c, few_samples, 0, 2);
+    tcase_add_loop_test(c, no_samples, 0, 2);
     tcase_add_test(c, sites_and_files);
     tcase_add_test(c, not_known);
     suite_add_tcase(s, c);

@@ -225,11 +225,15 @@ NOINLINE static void make(const char *mode)
 
 int main(int argc, char **argv)
 {
+    void *volatile mine = NULL;
     if (pipe(ready)) return 1;
-    for (int i = 1; i < argc; i++) make(argv[i]);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "in_main")) mine = target_new();
+        else make(argv[i]);
+    }
     clear();
     if (write(STDOUT_FILENO, "ready\n", 6) != 6) return 1;
     char byte;
     while (read(STDIN_FILENO, &byte, 1) > 0) continue;
-    return 0;
+    return mine == (void *)1;
 }
