@@ -109,12 +109,18 @@ static json_t *lost_of(const struct profile *profile, const struct site *site)
     return to;
 }
 
-static json_t *site_of(const struct profile *profile, const struct site *site)
+json_t *json_stack_of(const struct site *site)
 {
-    json_t *to = json_object(), *stack = json_array();
+    json_t *stack = json_array();
     for (size_t i = 0; i < site->step_count; i++)
         json_array_append_new(stack, step_of(&site->steps[i]));
-    json_object_set_new(to, "stack", stack);
+    return stack;
+}
+
+static json_t *site_of(const struct profile *profile, const struct site *site)
+{
+    json_t *to = json_object();
+    json_object_set_new(to, "stack", json_stack_of(site));
     json_object_set_new(to, "stack_note", text_or_null(site->stack_note));
     json_object_set_new(to, "source", text_or_null(site->source));
     json_object_set_new(to, "alloc", figure_of(profile, site, MEASURE_ALLOC));

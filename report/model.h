@@ -130,6 +130,7 @@ struct profile {
     bool has[MEASURES];
     bool relative; /* a difference of two profiles */
     struct lifetimes *lifetimes; /* lifetime.h; NULL: none, and in a difference */
+    struct holders *holders; /* who holds its blocks; NULL: it does not say (holders.h) */
     struct suppressions *known; /* that were applied, with their counts; NULL: none (suppress.h) */
     json_t *head;  /* exact totals, classes, memory …; an empty object for other producers */
     int64_t time, duration;  /* nanoseconds since 1970; nanoseconds; 0 when unknown */

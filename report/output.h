@@ -27,6 +27,15 @@ void survival_sort(struct profile *);
 /* The schema of the manual, "JSON"; `shown`: what the user asked to see. */
 void json_write(FILE *, const struct profile *, const char *shown, size_t top);
 
+/* The frames of a site. */
+json_t *json_stack_of(const struct site *);
+
+/* Who holds the blocks of some call stacks (holders.h), at most `top` of them, and what is retained by whom; after holders_name and
+   holders_merge. */
+struct held;
+void holders_write(FILE *, const struct profile *, const struct held *const *, size_t count, size_t top);
+void holders_write_json(FILE *, const struct profile *, const struct held *const *, size_t count, size_t top);
+
 /* "root;caller;function 123" a line, for flame graphs; bytes of the measure.  What is not above
    zero cannot be drawn and is left out; returns how many sites that were. */
 size_t collapsed_write(FILE *, const struct profile *, enum measure);

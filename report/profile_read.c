@@ -11,6 +11,7 @@
 #include "report/profile_read.h"
 #include "profile.pb-c.h"
 #include "report/basics.h"
+#include "report/holders.h"
 #include "report/lifetime.h"
 #include "report/lost_row.h"
 #include "report/tally.h"
@@ -39,6 +40,7 @@ struct reader {
     int value_of[MEASURES_SHOWN][2]; /* column of objects, bytes; -1: absent */
     struct tally *tallies;           /* MEASURES_SAMPLED a site */
     char *problem;
+    const char *holders; /* the text that says who holds what; NULL: none */
 };
 
 static bool damaged(struct reader *reader, const char *what)
@@ -398,13 +400,14 @@ static void set_figures(struct reader *reader)
 
 static bool read_head(struct reader *reader)
 {
-    static const char mark[] = "gleaner:";
+    static const char mark[] = "gleaner:", holders[] = "gleaner-holders:";
     struct profile *to = reader->to;
     for (size_t i = 0; i < reader->from->n_comment; i++) {
         int64_t index = reader->from->comment[i];
         if (!string_at(reader, index)) return false;
         const char *text = reader->from->string_table[index];
         text += *text == '#'; /* which hides a comment from pprof; not in the first profiles */
+        if (!strncmp(text, holders, sizeof holders - 1)) reader->holders = text + sizeof holders - 1;
         if (strncmp(text, mark, sizeof mark - 1)) continue;
         json_error_t error;
         json_decref(to->head);
@@ -442,6 +445,27 @@ static const char *optional(struct reader *reader, int64_t index)
     return text && *text ? text : NULL;
 }
 
+static struct place *place_of(void *user, uint64_t id)
+{
+    struct reader *reader = user;
+    size_t at;
+    return index_find(&reader->locations, id, &at) ? &reader->to->places[at] : NULL;
+}
+
+static const struct module *module_of(void *user, uint64_t id)
+{
+    struct reader *reader = user;
+    size_t at;
+    return index_find(&reader->mappings, id, &at) ? &reader->to->modules[at] : NULL;
+}
+
+static bool read_holders(struct reader *reader)
+{
+    const struct holders_lookup lookup = {place_of, module_of, reader};
+    return !reader->holders || !reader->to->ours ||
+           holders_parse(reader->to, reader->holders, &lookup, reader->problem);
+}
+
 static bool convert(struct reader *reader)
 {
     const Pprof__Profile *from = reader->from;
@@ -457,7 +481,9 @@ static bool convert(struct reader *reader)
     to->exact = to->period >= 1 && to->period <= ESTIMATE_WORD;
     to->drop = optional(reader, from->drop_frames);
     to->keep = optional(reader, from->keep_frames);
-    if (!read_mappings(reader) || !read_places(reader) || !read_samples(reader)) return false;
+    if (!read_mappings(reader) || !read_places(reader) || !read_samples(reader) ||
+        !read_holders(reader))
+        return false;
     set_figures(reader);
     return read_lifetimes(reader);
 }

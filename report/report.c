@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/basics.h"
 #include "report/commands.h"
+#include "report/holders.h"
 #include "report/load.h"
 #include "report/options.h"
 #include "report/output.h"
@@ -26,6 +27,9 @@ static const char help[] =
     "                       process looks for it now), survival (how long blocks live, and what\n"
     "                       grows: text or json; a live process looks for lost blocks, too)\n"
     "      --base FILE      subtract this older profile\n"
+    "      --holders SITE   who keeps the live blocks of a call stack, and what each holder retains;\n"
+    "                       SITE: a function in it, the 0xADDRESS of a frame, or its number in the\n"
+    "                       report of live blocks; a FILE is one of gleaner dump PID --holders\n"
     "      --suppressions FILE  leave out known leaks: lines leak:PATTERN, as LeakSanitizer's\n"
     "      --top N          at most N call stacks; 0 shows all (default: 20 in text, else all)\n"
     "  -h, --help           this text\n"
@@ -47,6 +51,7 @@ struct request {
     bool survival; /* instead of a measure */
     int64_t top; /* -1: the format's default */
     const char *base;
+    const char *holders; /* of which call stacks; NULL: not asked */
     const char **suppressions;
     size_t suppression_count, suppression_room;
 };
@@ -103,10 +108,37 @@ static int print(const struct profile *profile, const struct request *request)
 
 static struct profile *load(const char *file, const struct request *request)
 {
-    struct profile *profile =
-        load_profile(file, request->measure == MEASURE_LOST || request->survival);
+    bool leaks = request->measure == MEASURE_LOST || request->survival;
+    enum ask_for what = request->holders ? ASK_HOLDERS : leaks ? ASK_LEAKS : ASK_PROFILE;
+    struct profile *profile = load_profile(file, what);
     if (profile) suppress_known(profile, request->suppressions, request->suppression_count);
     return profile;
+}
+
+static int print_holders(const char *file, struct profile *profile, const struct request *request)
+{
+    enum { TOP = 10 };
+    const struct holders *h = profile->holders;
+    size_t top = request->top >= 0 ? (size_t)request->top : request->format == FORMAT_TEXT ? TOP : 0;
+    if (!h || h->why_not) {
+        if (h) say("who holds what in %s could not be found out: %s", file, h->why_not);
+        else say("%s does not say who holds what: take it by gleaner dump PID --holders", file);
+        return EXIT_PROBLEM;
+    }
+    model_sort(profile, MEASURE_LIVE);
+    holders_merge(profile);
+    const struct held **held;
+    size_t count = holders_find_site(profile, request->holders, &held);
+    int status = EXIT_PROBLEM;
+    if (!count) {
+        say("no call stack of sampled live blocks in %s matches %s", file, request->holders);
+    } else {
+        if (request->format == FORMAT_JSON) holders_write_json(stdout, profile, held, count, top);
+        else holders_write(stdout, profile, held, count, top);
+        status = finish_output();
+    }
+    free(held);
+    return status;
 }
 
 static int report(const char *file, const struct request *request)
@@ -114,6 +146,11 @@ static int report(const char *file, const struct request *request)
     struct profile *profile = load(file, request), *base = NULL, *difference = NULL;
     int status = EXIT_PROBLEM;
     if (!profile) return status;
+    if (request->holders) {
+        status = print_holders(file, profile, request);
+        profile_free(profile);
+        return status;
+    }
     if (request->base) {
         base = load(request->base, request);
         if (base) difference = profile_subtract(profile, base);
@@ -177,7 +214,9 @@ int command_report(int argc, char **argv)
             request.suppressions[request.suppression_count++] = optarg;
             break;
         case HOLDERS:
-            usage_error("report", "--holders is not in this version");
+            if (!*optarg) usage_error("report", "--holders takes a call stack: a function, 0xADDRESS or number");
+            request.holders = optarg;
+            break;
         case 'h':
             return show_help(help);
         case ':':
@@ -191,6 +230,10 @@ int command_report(int argc, char **argv)
         usage_error("report", "--show survival is text or json");
     if (request.survival && request.base)
         usage_error("report", "--show survival takes no --base: it is of one profile");
+    if (request.survival && request.holders)
+        usage_error("report", "--show survival and --holders are two reports");
+    if (request.holders && (request.base || (request.format != FORMAT_TEXT && request.format != FORMAT_JSON)))
+        usage_error("report", "--holders is shown as text or json, of one profile");
     if (request.format == FORMAT_PPROF && isatty(STDOUT_FILENO))
         usage_error("report", "a pprof file is binary: send it to a file (> FILE)");
     int status = report(argv[optind], &request);

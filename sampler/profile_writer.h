@@ -6,6 +6,7 @@
 #include "heap/hooks.h"
 #include "sampler/gzip.h"
 #include "sampler/lost_sites.h"
+#include "sampler/profile.h"
 #include "sampler/profile_table.h"
 #include "sampler/protobuf.h"
 
@@ -121,6 +122,7 @@ struct writer {
     uint64_t interval;
     bool exact, lacks_stack, lacks_record;
     struct lost_sites *lost; /* NULL without memory */
+    struct protobuf holders; /* a comment: who holds what; empty: not asked */
 };
 
 /* pprof leaves samples without a location out: what has no stack gets one with a name. */
@@ -142,6 +144,9 @@ void profile_flush_strings(struct writer *);
 
 /* The label `site` of the samples of a site, by which other parts of the profile name it; never 0. */
 uint64_t profile_site_number(uint32_t site);
+
+/* Fills `holders`. */
+void profile_holders(struct writer *, const struct profile_about *);
 
 /* The samples of what is lost and of what was called so falsely. */
 void profile_lost(struct writer *);

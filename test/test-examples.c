@@ -1,5 +1,5 @@
 /* test-examples.c: the examples under Gleaner: in the growth between two profiles of the running
-   program the function that its comment names stands on top.
+   program the function that its comment names stands on top, and the cache holds what grows.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
@@ -156,6 +156,26 @@ START_TEST(cache_or_leak)
 }
 END_TEST
 
+/* The cache's answers are held by its table, and by nothing else. */
+START_TEST(holder_of_the_cache)
+{
+    struct service s = start(getenv("GLEANER_CACHE"), "all");
+    char request[128], number[16];
+    for (int i = 0; i < REQUESTS; i++) {
+        cache_request(request, sizeof request, i);
+        ask(&s, request);
+    }
+    snprintf(number, sizeof number, "%d", (int)s.pid);
+    struct ran ran = run_program((const char *[]){gleaner(), "report", "--holders", "compute_answer", number, NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    expect_part(ran.out, "\n64 of 64 held by variable `cache` in growing-cache at +");
+    expect_part(ran.out, ", and by nothing else\n    -> 1 to ");
+    expect_part(ran.out, " in add_to_cache ");
+    ran_free(&ran);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("examples");
@@ -165,6 +185,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, top_of_the_growth, 0, (int)(sizeof examples / sizeof *examples));
     tcase_add_loop_test(t, cache_or_leak, 0, 4);
+    tcase_add_test(t, holder_of_the_cache);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
