@@ -189,6 +189,8 @@ static inline void live_changed(struct thread *t, int64_t n)
     }
 }
 
+static inline unsigned shard_of(const struct thread *t) { return every_word ? (t->number - 1) % SITE_SHARDS : 0; }
+
 static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
 {
     heap_suspend_sampling();
@@ -197,11 +199,11 @@ static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum 
     /* Sizes given are multiples of 16, so that the low bits are free. */
     uint64_t key = (uint64_t)stack << 32 | given | (uint64_t)source;
     if (unlikely(stack == 0 || given % 16 != 0 || given > UINT32_MAX))
-        return site_find(stack, given, source);
+        return site_find(stack, given, source, shard_of(t));
     struct site_at_hand *h = &t->sites[key * 0x9e3779b97f4a7c15u >> 56];
     _Static_assert(SITES_AT_HAND == 1 << (64 - 56) && HEAP_SOURCES <= 16, "what the key leaves");
     if (unlikely(h->key != key)) {
-        uint32_t site = site_find(stack, given, source);
+        uint32_t site = site_find(stack, given, source, shard_of(t));
         if (site == SITE_DROPPED) return site;
         *h = (struct site_at_hand){key, site};
     }

@@ -217,7 +217,7 @@ END_TEST
 
 static uint32_t first_site(uint32_t stack, size_t given)
 {
-    return site_find(stack, given, HEAP_MALLOC);
+    return site_find(stack, given, HEAP_MALLOC, 0);
 }
 
 /* With every word sampled an age in bytes is what was allocated in between, and nothing else. */
@@ -304,7 +304,7 @@ START_TEST(resizing_is_a_death_and_a_birth)
     ck_assert_uint_eq(l->old, 1);
     ck_assert_uint_eq(l->time[0] + l->time[1] + l->time[2], 0);
     fake_free(&f, b);
-    l = lifetime_of(site_find(1, 128, HEAP_REALLOC));
+    l = lifetime_of(site_find(1, 128, HEAP_REALLOC, 0));
     ck_assert_uint_eq(l->time[0] + l->time[1] + l->time[2], 1); /* its own age, not the whole block's */
     check_all(false);
 }
