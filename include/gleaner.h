@@ -125,7 +125,8 @@ struct gleaner_sample {
    order alloc, promote, lost, end; of different blocks they run in many threads at once. */
 struct gleaner_tracker {
     void *(*alloc_young)(const struct gleaner_sample *, void *user);
-    void *(*alloc_old)(const struct gleaner_sample *, void *user); /* old at once: of an arena of old blocks */
+    void *(*alloc_old)(const struct gleaner_sample *, void *user); /* old at once: of an arena of old blocks, or an old block
+                                                                      that realloc gave another size in its place */
     void (*promote)(const struct gleaner_sample *, void *data, void *user);       /* a collection found it: it is old now */
     void (*dealloc_young)(const struct gleaner_sample *, void *data, void *user); /* it was freed before any did */
     void (*dealloc_old)(const struct gleaner_sample *, void *data, void *user);

@@ -20,10 +20,18 @@ static bool stands_in_its_tag(uint32_t number, const struct memprof_entry *e)
     return false;
 }
 
+/* Its alloc callback was at work in another thread, or had just come back: its data lie in another page than the entry. */
+static bool data_are_missing(uint32_t number, const struct memprof_profile *p, uint64_t s)
+{
+    const struct gleaner_tracker *t = &p->options.tracker;
+    return (s & MEMPROF_TOLD_ALLOC) && (s & MEMPROF_WAS_OLD ? t->alloc_old : t->alloc_young) && !atomic_load(memprof_data(number));
+}
+
 static void look(uint32_t number, struct memprof_entry *e)
 {
     uint64_t s = atomic_load(&e->state);
     if (!(s & MEMPROF_USED)) {
+        atomic_store(memprof_data(number), NULL);
         memprof_give_again(number);
         return;
     }
@@ -41,13 +49,14 @@ static void look(uint32_t number, struct memprof_entry *e)
         }
     }
     if (here) return;
-    bool alloc_runs = (s & MEMPROF_RUNS) && (s & MEMPROF_TOLD_ALLOC) && !atomic_load(memprof_data(number)) && p;
     atomic_fetch_and(&e->state, ~(uint64_t)MEMPROF_RUNS);
-    if (alloc_runs && live && !(s & MEMPROF_SILENT)) {
-        p->found_blocks--;
-        p->found_samples -= e->n_samples;
-        memprof_add(p, MEMPROF_N_DECLINED, e->n_samples);
+    if (p && !(s & MEMPROF_SILENT) && data_are_missing(number, p, s)) {
         atomic_fetch_or(&e->state, MEMPROF_SILENT);
+        if (live) {
+            p->found_blocks--;
+            p->found_samples -= e->n_samples;
+            memprof_add(p, MEMPROF_N_DECLINED, e->n_samples);
+        }
     }
     atomic_fetch_or(&e->state, MEMPROF_QUEUED);
     memprof_queue(NULL, number);
