@@ -128,6 +128,8 @@ NOINLINE static void hide_some(unsigned n)
     for (unsigned i = 0; i < n; i++) hide(i, 200);
 }
 
+static void *volatile kept;
+
 static void lost(void)
 {
     unsigned long p = start(1, &counting, 0);
@@ -139,7 +141,7 @@ static void lost(void)
     for (unsigned i = 0; i < 10; i++) free_hidden(i); /* they were not, after all */
     need_equal(seen.dealloc_old, 10);
     need_equal(conserved(p).lost.blocks, 40);
-    void *volatile kept = shown(20);
+    kept = shown(20);
     collect(GLEANER_MAJOR); /* reaches it again */
     need_equal(conserved(p).lost.blocks, 39);
     need_equal(conserved(p).live.blocks, 1);

@@ -113,7 +113,10 @@ static void step(void)
         size_t before = malloc_usable_size(b);
         void *was = b;
         b = realloc(b, size() + 1);
-        if (b != was || malloc_usable_size(b) != before) mallocs++, frees++;
+        if (b != was || malloc_usable_size(b) != before) {
+            mallocs++;
+            frees++;
+        }
     } else {
         free(b);
         frees++;
@@ -202,7 +205,7 @@ static void *count_words(void *unused)
     for (int i = 0; i < 5000; i++) free(malloc(draw() % 2000)); /* it has its counts by now */
     at_work++;
     while (!go) usleep(100);
-    for (int i = 0; i < 3000; i++) free(malloc(draw() % 2000)); /* joins somewhere here */
+    for (int i = 0; i < 100000; i++) free(malloc(draw() % 2000)); /* joins somewhere here */
     at_work++;
     while (go == 1) usleep(100);
     long sum = 0;
