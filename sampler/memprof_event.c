@@ -207,6 +207,13 @@ static void end(struct memprof_cache *cache, uint32_t number)
     if (p) atomic_fetch_sub(&p->entries, 1);
 }
 
+/* One that the program declined stays while its profile does: if realloc gives the block another size its points must be known. */
+static bool may_go(const struct memprof_entry *e, uint64_t s)
+{
+    const struct memprof_profile *p = profile_of(e);
+    return (s & (MEMPROF_SILENT | MEMPROF_TRIED)) == MEMPROF_SILENT && (!p || atomic_load(&p->phase) >= MEMPROF_DISCARDING);
+}
+
 /* A silent entry whose block lives is taken out of its tag, where it stands foremost there. */
 static bool take_out(uint32_t number, struct memprof_entry *e)
 {
@@ -222,7 +229,7 @@ void memprof_settle(struct memprof_cache *cache, uint32_t number)
         enum event event = due(e, s);
         if (event != NOTHING) tell(number, e, s, event);
         else if (s & MEMPROF_ENDED) return end(cache, number);
-        else if ((s & (MEMPROF_SILENT | MEMPROF_TRIED)) == MEMPROF_SILENT) {
+        else if (may_go(e, s)) {
             if (take_out(number, e)) return end(cache, number);
         } else if (atomic_compare_exchange_strong(&e->state, &s, s & ~(uint64_t)MEMPROF_QUEUED)) return;
     }

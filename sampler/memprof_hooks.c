@@ -3,8 +3,8 @@
    1. Two processes.  The library's profile and the program's are independent Bernoulli processes over the same words, so each is unbiased at
       its own rate, and a block may hold points of both.  Each has its gaps by class (sampler.c).  `due` asks both; the heap is told
       of the nearer point, and the other process gets the blocks between the two back, as words.  So neither ever knows of the other.
-   2. Joining.  Starting a profile sets the heap's hooks anew: each thread, when it notices, hands back what its bins had not used (`unused`)
-      and then draws gaps for the new profile (`renewed`).  Until then it takes no part in it.  Geometric gaps have no memory, so from
+   2. Joining.  Starting a profile sets the heap's hooks anew: each thread, when it notices, hands back what its bins had not used (`unused`, to the
+      library's process: the profile's is new), and then draws gaps for the new profile (`renewed`).  Until then it takes no part in it.  Geometric gaps have no memory, so from
       there on its words are sampled like any.
    3. Blocks that realloc gives another size are new ones (gleaner.h), in place too.  Their points are those of the words that stay, and
       of new trials for those that are new: together again one trial a word.
@@ -94,13 +94,6 @@ unsigned memprof_points(struct memprof_thread *t, uint64_t words, struct memprof
 {
     struct memprof_profile *p = *of = profile_of(t);
     return p ? walk(t, p, HEAP_CLASS_LARGE, words) : 0;
-}
-
-static void unused(struct heap_thread_hook *hook, unsigned class, uint64_t words)
-{
-    if (base->unused) base->unused(hook, class, words);
-    struct memprof_thread *t = hook->memprof;
-    if (t && profile_of(t)) t->gap[class] += words;
 }
 
 static void renewed(struct heap_thread_hook *hook)
@@ -355,7 +348,6 @@ void memprof_install(bool anew)
         ours.due = due;
         ours.large = large;
         ours.allocated = allocated;
-        ours.unused = unused;
         ours.renewed = renewed;
         ours.freed = freed;
         ours.resized = resized;

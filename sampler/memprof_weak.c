@@ -59,7 +59,9 @@ unsigned long memprof_weak_make(void *block, void (*cleared)(void *, enum gleane
     if (!heap_tag(block, &tag)) return 0;
     unsigned long handle = take_over(block, tag, cleared, user);
     if (handle) return handle;
-    uint32_t number = memprof_take(NULL);
+    struct heap_thread_hook *hook = heap_own_hook();
+    struct memprof_thread *t = hook ? hook->memprof : NULL;
+    uint32_t number = memprof_take(t ? &t->cache : NULL);
     if (number == 0) return 0;
     fill(number, cleared, user);
     atomic_store_explicit(&memprof_entry(number)->what, (uint64_t)(uintptr_t)block << 16 | MEMPROF_WEAK << 8, memory_order_release);

@@ -44,6 +44,7 @@ static const struct {
     {"memprof", "poll", false},
     {"memprof", "unbiased", false},
     {"memprof", "short", false},
+    {"memprof", "resizing", false},
     {"memprof-threads", "random-all", false},
     {"memprof-threads", "random-some", false},
     {"memprof-threads", "random-postponed", false},

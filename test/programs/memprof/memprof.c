@@ -362,6 +362,45 @@ static void unbiased(void)
     }
 }
 
+/* A block that is given another size in its place keeps the points in the words that stay, and gets new ones in those that are new. */
+static void *on_alloc_resized(const struct gleaner_sample *s, void *user)
+{
+    if (s->source == GLEANER_REALLOC) seen.samples += (long)s->n_samples;
+    return NULL;
+}
+
+static int in_place;
+
+static void resizing_for(double lambda, size_t from, size_t to)
+{
+    enum { N = 2000 };
+    struct gleaner_tracker t = {.alloc_young = on_alloc_resized, .alloc_old = on_alloc_resized};
+    double words = 0;
+    seen.samples = 0;
+    unsigned long p = start(lambda, &t, 0);
+    for (int i = 0; i < N; i++) {
+        char *b = malloc(from), *now = realloc(b, to);
+        in_place += now == b;
+        words += (double)(malloc_usable_size(now) / 8);
+        free(now);
+    }
+    stop();
+    need_equal(gleaner_memprof_discard(p), 0);
+    double deviation = sqrt(words * lambda * (1 - lambda)), n = (double)seen.samples;
+    if (fabs(n - lambda * words) > 5 * deviation + 0.5)
+        fail("%zu to %zu: %g samples, not %g (deviation %g)", from, to, n, lambda * words, deviation);
+}
+
+static void resizing(void)
+{
+    static const size_t sizes[] = {100000, 130000, 250000, 5 << 20, 7 << 20, 300 << 10};
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            if (i != k) resizing_for(0.0005, sizes[i], sizes[k]);
+    resizing_for(1, 5 << 20, 7 << 20);
+    if (in_place == 0) fail("no block stayed where it was");
+}
+
 /* Many short profiles: no thread's first blocks are more or less likely than others to be sampled. */
 static void short_profiles(void)
 {
@@ -398,7 +437,7 @@ static void disturb(void)
 static const struct test tests[] = {
     {"errors", errors},     {"events", events},         {"several", several}, {"declined", declined},
     {"busy", busy},         {"restart", restart},       {"poll", poll_mode},  {"unbiased", unbiased},
-    {"short", short_profiles}, {"disturb", disturb},    {NULL, NULL},
+    {"short", short_profiles}, {"resizing", resizing}, {"disturb", disturb},    {NULL, NULL},
 };
 
 int main(int count, char **arguments) { return run_test(tests, count, arguments); }
