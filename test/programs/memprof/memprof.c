@@ -379,9 +379,12 @@ static void resizing_for(double lambda, size_t from, size_t to)
     seen.samples = 0;
     unsigned long p = start(lambda, &t, 0);
     for (int i = 0; i < N; i++) {
-        char *b = malloc(from), *now = realloc(b, to);
-        in_place += now == b;
-        words += (double)(malloc_usable_size(now) / 8);
+        char *b = malloc(from);
+        size_t before = malloc_usable_size(b);
+        char *now = realloc(b, to);
+        bool changed = now != b || malloc_usable_size(now) != before;
+        in_place += now == b && changed;
+        if (changed) words += (double)(malloc_usable_size(now) / 8);
         free(now);
     }
     stop();
