@@ -294,31 +294,14 @@ slow:
     freed_slow(t, block, entry, old);
 }
 
-/* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies
-   there with the chance kept words left / words left, for a point is as likely in one word as in
-   another. */
-static unsigned points_kept(struct thread *t, unsigned n, uint64_t words, uint64_t kept)
-{
-    unsigned stay = 0;
-    uint32_t u[RANDOM_STREAMS];
-    for (unsigned i = 0; i < n && kept > 0; i++, words--) {
-        if (i % RANDOM_STREAMS == 0) random_batch(&t->random, u);
-        /* u / 2^32 < kept / words, without a division; words are fewer than 2^44. */
-        if (((unsigned __int128)u[i % RANDOM_STREAMS] * words) >> 32 >= kept) continue;
-        stay++;
-        kept--;
-    }
-    return stay;
-}
-
 /* A resize in place is, for the sites and for lifetimes, a free and an allocation that keeps its place, as it is where realloc has to
    copy: the points in the words that stay remain, and those that are new are tried. */
-static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given, bool old)
+static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t entry,
+                        size_t given_before, size_t asked, size_t given, bool old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
-    if (!tracked_get(entry, &v)) return;
+    if (!tracked_get(entry, &v)) return entry;
     const void *from = v.block;
     v.block = block; /* a large one may have moved with its pages */
     uint32_t site = v.site;
@@ -331,7 +314,7 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         if (every_word)
             v.n_samples = points_of_all(given / WORD);
         else if (before > given)
-            v.n_samples = points_kept(t, was, before / WORD, given / WORD);
+            v.n_samples = geometric_kept(&t->random, was, before / WORD, given / WORD);
         else if (before)
             v.n_samples =
                 points_of_all((size_t)was + walk(t, HEAP_CLASS_LARGE, (given - before) / WORD));
@@ -347,6 +330,14 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         PROBE3(otel_memory, alloc, block, asked, v.n_samples * interval);
     }
     tracked_change(entry, &v);
+    return entry;
+}
+
+/* They had been counted against the gap. */
+static void unused(struct heap_thread_hook *hook, unsigned class, uint64_t words)
+{
+    struct thread *t = hook->sampler;
+    if (t) t->gap[class] += words;
 }
 
 void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks)
@@ -376,6 +367,7 @@ void sampler_start(const struct sampler_options *options, struct heap_hooks *hoo
     hooks->allocated = allocated;
     hooks->freed = freed;
     hooks->resized = resized;
+    if (!every_word) hooks->unused = unused;
 }
 
 uint64_t sampler_interval(void)

@@ -297,9 +297,9 @@ START_TEST(resizing_is_a_death_and_a_birth)
     start(8);
     struct block b = fake_alloc(&f, 8);
     wait_ticks(4);
-    hooks.resized(&f.hook, b.address, b.entry, 60, 64, true); /* the same size: nothing ends */
+    hooks.resized(&f.hook, b.address, b.entry, 64, 60, 64, true); /* the same size: nothing ends */
     ck_assert_ptr_null(lifetime_of(first_site(1, 64)));
-    hooks.resized(&f.hook, b.address, b.entry, 120, 128, true);
+    hooks.resized(&f.hook, b.address, b.entry, 64, 120, 128, true);
     struct lifetime *l = lifetime_of(first_site(1, 64));
     ck_assert_ptr_nonnull(l);
     ck_assert_uint_eq(l->old, 1);
@@ -359,7 +359,7 @@ static void *random_program(void *user)
         if (!b) continue;
         if ((state >> 55 & 15) == 0 && b->entry) {
             b->words += 2;
-            hooks.resized(&f->hook, b->address, b->entry, b->words * 8, b->words * 8, is_old(b->address));
+            hooks.resized(&f->hook, b->address, b->entry, (b->words - 2) * 8, b->words * 8, b->words * 8, is_old(b->address));
         }
         fake_free((state >> 50 & 7) == 0 ? NULL : f, *b);
         free(b);

@@ -102,6 +102,8 @@ uint64_t lost_of_class(unsigned class)
     return block_count && (class == 1 || class == HEAP_CLASS_LARGE);
 }
 
+uint32_t (*tracked_below)(uint32_t);
+
 bool tracked_get(uint32_t entry, struct tracked_view *to)
 {
     *to = (struct tracked_view){
