@@ -12,6 +12,7 @@
 #include "profile.pb-c.h"
 #include "report/basics.h"
 #include "report/holders.h"
+#include "report/lifetime.h"
 #include "report/lost_row.h"
 #include "report/tally.h"
 
@@ -326,7 +327,8 @@ static void add_values(struct reader *reader, struct site *site, size_t index,
                           .site = site->number,
                           .size = labels->bytes > 0 ? labels->bytes : 0,
                           .source = labels->source,
-                          .stack_note = labels->stack_note};
+                          .stack_note = labels->stack_note,
+                          .number = labels->site > 0 ? (uint64_t)labels->site : 0};
     for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
         bool sampled = measure < MEASURES_SAMPLED;
         if (sampled) part->points[measure] = -1;
@@ -424,6 +426,19 @@ static bool read_head(struct reader *reader)
     return true;
 }
 
+/* After the samples, of which they speak. */
+static bool read_lifetimes(struct reader *reader)
+{
+    const Pprof__Profile *from = reader->from;
+    const char **comments = need_array(from->n_comment, sizeof *comments);
+    for (size_t i = 0; i < from->n_comment; i++)
+        comments[i] = from->string_table[from->comment[i]]; /* read_head has looked at the numbers */
+    bool good = !reader->to->ours ||
+                lifetime_read(reader->to, comments, from->n_comment, reader->problem);
+    free(comments);
+    return good;
+}
+
 static const char *optional(struct reader *reader, int64_t index)
 {
     const char *text = string_at(reader, index);
@@ -470,7 +485,7 @@ static bool convert(struct reader *reader)
         !read_holders(reader))
         return false;
     set_figures(reader);
-    return true;
+    return read_lifetimes(reader);
 }
 
 static void *decode_alloc(void *arena, size_t bytes)

@@ -24,7 +24,8 @@ static const char help[] =
     "      --show WHAT      live (default), alloc (all that was ever allocated), peak (live at "
     "the\n"
     "                       moment of the peak), lost (what no pointer reaches any more; a live\n"
-    "                       process looks for it now)\n"
+    "                       process looks for it now), survival (how long blocks live, and what\n"
+    "                       grows: text or json; a live process looks for lost blocks, too)\n"
     "      --base FILE      subtract this older profile\n"
     "      --holders SITE   who keeps the live blocks of a call stack, and what each holder retains;\n"
     "                       SITE: a function in it, the 0xADDRESS of a frame, or its number in the\n"
@@ -47,6 +48,7 @@ enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COLLAPSED, FORMAT_PPROF, FORMATS 
 struct request {
     enum format format;
     enum measure measure;
+    bool survival; /* instead of a measure */
     int64_t top; /* -1: the format's default */
     const char *base;
     const char *holders; /* of which call stacks; NULL: not asked */
@@ -64,12 +66,17 @@ static enum format read_format(const char *word)
     usage_error("report", "--format takes text, json, collapsed or pprof, not '%s'", word);
 }
 
-static enum measure read_measure(const char *word)
+static void read_show(const char *word, struct request *request)
 {
+    request->survival = !strcmp(word, "survival");
+    request->measure = MEASURE_LIVE;
+    if (request->survival) return;
     for (int i = 0; i < MEASURES_SHOWN; i++)
-        if (!strcmp(word, measure_names[i])) return (enum measure)i;
-    if (!strcmp(word, "survival")) usage_error("report", "--show survival is not in this version");
-    usage_error("report", "--show takes live, alloc, peak or lost, not '%s'", word);
+        if (!strcmp(word, measure_names[i])) {
+            request->measure = (enum measure)i;
+            return;
+        }
+    usage_error("report", "--show takes live, alloc, peak, lost or survival, not '%s'", word);
 }
 
 static int print(const struct profile *profile, const struct request *request)
@@ -78,7 +85,8 @@ static int print(const struct profile *profile, const struct request *request)
     size_t left_out = 0;
     switch (request->format) {
     case FORMAT_JSON:
-        json_write(stdout, profile, request->measure, top);
+        json_write(stdout, profile,
+                   request->survival ? "survival" : measure_names[request->measure], top);
         break;
     case FORMAT_COLLAPSED:
         left_out = collapsed_write(stdout, profile, request->measure);
@@ -87,7 +95,10 @@ static int print(const struct profile *profile, const struct request *request)
         pprof_write(stdout, profile, request->measure);
         break;
     default:
-        text_write(stdout, profile, request->measure, top);
+        if (request->survival)
+            survival_write(stdout, profile, top);
+        else
+            text_write(stdout, profile, request->measure, top);
     }
     int status = finish_output();
     if (left_out)
@@ -97,8 +108,8 @@ static int print(const struct profile *profile, const struct request *request)
 
 static struct profile *load(const char *file, const struct request *request)
 {
-    enum ask_for what = request->holders ? ASK_HOLDERS : request->measure == MEASURE_LOST ? ASK_LEAKS : ASK_PROFILE;
-    struct profile *profile = load_profile(file, what);
+    bool lost = request->measure == MEASURE_LOST || request->survival;
+    struct profile *profile = load_profile(file, request->holders ? ASK_HOLDERS : lost ? ASK_LEAKS : ASK_PROFILE);
     if (profile) suppress_known(profile, request->suppressions, request->suppression_count);
     return profile;
 }
@@ -146,13 +157,18 @@ static int report(const char *file, const struct request *request)
     struct profile *shown = request->base ? difference : profile;
     if (shown && !shown->has[request->measure]) {
         say("%s says nothing of %s memory", file, measure_names[request->measure]);
+    } else if (shown && request->survival && !shown->lifetimes) {
+        say("%s says nothing of how long blocks live", file);
     } else if (shown) {
         if (!profile->ours)
             say("%s is another program's profile: no exact totals, no intervals", file);
         if (request->measure == MEASURE_LOST && profile->ours && !profile_collected(profile) &&
             (request->format != FORMAT_TEXT || shown->relative))
             say("nobody has looked for lost blocks: all are zero (gleaner dump PID --leaks)");
-        model_sort(shown, request->measure);
+        if (request->survival)
+            survival_sort(shown);
+        else
+            model_sort(shown, request->measure);
         status = print(shown, request);
     }
     profile_free(difference);
@@ -181,7 +197,7 @@ int command_report(int argc, char **argv)
             request.format = read_format(optarg);
             break;
         case SHOW:
-            request.measure = read_measure(optarg);
+            read_show(optarg, &request);
             break;
         case BASE:
             request.base = optarg;
@@ -209,8 +225,12 @@ int command_report(int argc, char **argv)
         }
     }
     if (optind + 1 != argc) usage_error("report", "one FILE or PID is needed");
-    if (request.holders && (request.base || (request.format != FORMAT_TEXT && request.format != FORMAT_JSON)))
+    if (request.holders && (request.base || request.survival || (request.format != FORMAT_TEXT && request.format != FORMAT_JSON)))
         usage_error("report", "--holders is shown as text or json, of one profile");
+    if (request.survival && request.format != FORMAT_TEXT && request.format != FORMAT_JSON)
+        usage_error("report", "--show survival is text or json");
+    if (request.survival && request.base)
+        usage_error("report", "--show survival takes no --base: it is of one profile");
     if (request.format == FORMAT_PPROF && isatty(STDOUT_FILENO))
         usage_error("report", "a pprof file is binary: send it to a file (> FILE)");
     int status = report(argv[optind], &request);

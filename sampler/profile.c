@@ -208,6 +208,16 @@ void profile_flush(struct writer *w)
     if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
 }
 
+void profile_flush_strings(struct writer *w)
+{
+    if (w->strings.used >= FLUSH_BYTES) hand_on(w, &w->strings);
+}
+
+uint64_t profile_site_number(uint32_t site)
+{
+    return (uint64_t)LOST_AT_SITE << 32 | site;
+}
+
 static void sample(const struct site_view *v, void *user)
 {
     struct writer *w = user;
@@ -225,6 +235,7 @@ static void sample(const struct site_view *v, void *user)
     profile_number_label(w, S_BYTES, v->given, S_BYTES);
     profile_number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
     profile_number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
+    profile_number_label(w, S_SITE, profile_site_number(v->site), S_EMPTY);
     profile_stack_labels(w, v->stack, any, v->source);
     protobuf_end(&w->out, begun);
     profile_flush(w);
@@ -341,6 +352,7 @@ static int write_profile(struct writer *w, const struct profile_about *about)
     head(w, about, now);
     site_each(sample, w);
     profile_lost(w);
+    profile_lifetime(w);
     if (about->holders || about->no_holders) profile_holders(w, about);
     tail(w, about, now);
     if (w->gzip) {

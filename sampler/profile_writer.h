@@ -1,4 +1,4 @@
-/* profile_writer.h: what the parts of the profile's writer share: profile.c and profile_lost.c.
+/* profile_writer.h: what the parts of the profile's writer share: profile.c, profile_lost.c, profile_lifetime.c.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_PROFILE_WRITER_H
 #define GLEANER_PROFILE_WRITER_H
@@ -139,11 +139,19 @@ void profile_stack_labels(struct writer *, uint32_t stack, bool any, enum heap_s
 
 /* Between samples: hands on what was written when it is much. */
 void profile_flush(struct writer *);
+/* The same between strings. */
+void profile_flush_strings(struct writer *);
+
+/* The label `site` of the samples of a site, by which other parts of the profile name it; never 0. */
+uint64_t profile_site_number(uint32_t site);
 
 /* Fills `holders`. */
 void profile_holders(struct writer *, const struct profile_about *);
 
 /* The samples of what is lost and of what was called so falsely. */
 void profile_lost(struct writer *);
+
+/* Lifetimes by site. */
+void profile_lifetime(struct writer *);
 
 #endif

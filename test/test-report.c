@@ -371,8 +371,9 @@ START_TEST(test_errors)
     } cases[] = {
         {{"report"}, "one FILE or PID is needed", 2},
         {{"report", "--format", "xml", "x"}, "--format takes text, json, collapsed or pprof", 2},
-        {{"report", "--show", "all", "x"}, "--show takes live, alloc, peak or lost", 2},
-        {{"report", "--show", "survival", "x"}, "not in this version", 2},
+        {{"report", "--show", "all", "x"}, "--show takes live, alloc, peak, lost or survival", 2},
+        {{"report", "--show=survival", "--format=pprof", "x"}, "--show survival is text or json", 2},
+        {{"report", "--show=survival", "--base", "y", "x"}, "takes no --base", 2},
         {{"report", "--holders", "", "x"}, "--holders takes a call stack", 2},
         {{"report", "--holders", "3", "--format", "pprof"}, "one FILE or PID is needed", 2},
         {{"report", "--holders=3", "--format", "pprof", "x"}, "--holders is shown as text or json, of one profile", 2},
