@@ -25,6 +25,7 @@
 #include "preload/snapshot.h"
 #include "preload/stop.h"
 #include "preload/take_cut.h"
+#include "sampler/memprof.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -212,6 +213,7 @@ static void finished(void)
               now.pause);
     remember_settle();
     new_budget();
+    memprof_collected(now.time, !minor && now.complete);
     if (collection_done) collection_done(&now);
 }
 
@@ -361,6 +363,7 @@ int collection_run(enum collection_kind kind, enum collection_trigger trigger, b
     dead_stack_clear();
     int e = run_and_wait(kind, trigger, wait, urgent);
     dead_stack_clear();
+    memprof_run();
     return e;
 }
 

@@ -129,8 +129,8 @@ struct profile {
     bool exact;         /* every block was sampled */
     bool has[MEASURES];
     bool relative; /* a difference of two profiles */
-    struct holders *holders; /* who holds its blocks; NULL: it does not say (holders.h) */
     struct lifetimes *lifetimes; /* lifetime.h; NULL: none, and in a difference */
+    struct holders *holders; /* who holds its blocks; NULL: it does not say (holders.h) */
     struct suppressions *known; /* that were applied, with their counts; NULL: none (suppress.h) */
     json_t *head;  /* exact totals, classes, memory …; an empty object for other producers */
     int64_t time, duration;  /* nanoseconds since 1970; nanoseconds; 0 when unknown */

@@ -108,8 +108,9 @@ static int print(const struct profile *profile, const struct request *request)
 
 static struct profile *load(const char *file, const struct request *request)
 {
-    bool lost = request->measure == MEASURE_LOST || request->survival;
-    struct profile *profile = load_profile(file, request->holders ? ASK_HOLDERS : lost ? ASK_LEAKS : ASK_PROFILE);
+    bool leaks = request->measure == MEASURE_LOST || request->survival;
+    enum ask_for what = request->holders ? ASK_HOLDERS : leaks ? ASK_LEAKS : ASK_PROFILE;
+    struct profile *profile = load_profile(file, what);
     if (profile) suppress_known(profile, request->suppressions, request->suppression_count);
     return profile;
 }
@@ -225,12 +226,14 @@ int command_report(int argc, char **argv)
         }
     }
     if (optind + 1 != argc) usage_error("report", "one FILE or PID is needed");
-    if (request.holders && (request.base || request.survival || (request.format != FORMAT_TEXT && request.format != FORMAT_JSON)))
-        usage_error("report", "--holders is shown as text or json, of one profile");
     if (request.survival && request.format != FORMAT_TEXT && request.format != FORMAT_JSON)
         usage_error("report", "--show survival is text or json");
     if (request.survival && request.base)
         usage_error("report", "--show survival takes no --base: it is of one profile");
+    if (request.survival && request.holders)
+        usage_error("report", "--show survival and --holders are two reports");
+    if (request.holders && (request.base || (request.format != FORMAT_TEXT && request.format != FORMAT_JSON)))
+        usage_error("report", "--holders is shown as text or json, of one profile");
     if (request.format == FORMAT_PPROF && isatty(STDOUT_FILENO))
         usage_error("report", "a pprof file is binary: send it to a file (> FILE)");
     int status = report(argv[optind], &request);

@@ -374,6 +374,7 @@ START_TEST(test_errors)
         {{"report", "--show", "all", "x"}, "--show takes live, alloc, peak, lost or survival", 2},
         {{"report", "--show=survival", "--format=pprof", "x"}, "--show survival is text or json", 2},
         {{"report", "--show=survival", "--base", "y", "x"}, "takes no --base", 2},
+        {{"report", "--show=survival", "--holders=3", "x"}, "--show survival and --holders are two reports", 2},
         {{"report", "--holders", "", "x"}, "--holders takes a call stack", 2},
         {{"report", "--holders", "3", "--format", "pprof"}, "one FILE or PID is needed", 2},
         {{"report", "--holders=3", "--format", "pprof", "x"}, "--holders is shown as text or json, of one profile", 2},
