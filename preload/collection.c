@@ -53,6 +53,7 @@ static uint64_t last_complete; /* time of the latest complete major's cut */
 static uint64_t last_end;      /* collect_clock */
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
+static bool superseded;        /* the verdict that is waited for may not be applied any more */
 static struct verdict *verdict;
 static size_t verdict_bytes;
 
@@ -225,6 +226,8 @@ static void apply(void)
     now.roots = verdict->roots_ns;
     now.mark = verdict->mark_ns;
     now.sweep += verdict->sweep_ns;
+    if (superseded) now.why_not = "a dump looked for lost blocks meanwhile", now.complete = false;
+    superseded = false;
     if (!atomic_load(&verdict->done)) now.why_not = "the snapshot child ended before its time", now.complete = false;
     struct cut_range unfrozen[16];
     for (uint32_t i = 0; i < verdict->unfrozen && i < 16; i++)
@@ -384,40 +387,44 @@ void collection_tick(uint64_t at)
     if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
+static struct collection asked; /* for by a dump; finished in its child */
+
 bool collection_in_snapshot(void)
 {
     struct heap_stats stats;
     static struct cut_range found[64];
     heap_stats(&stats);
     size_t room = stats.live + 1024, bytes = round_up(sizeof *verdict + room * sizeof verdict->block[0], OS_PAGE);
-    if (!now.why_not && take_cut_unfrozen(&cut, found, 64) > 0) now.why_not = "memory that a fork does not copy";
-    struct verdict *v = now.why_not ? NULL : os_map(bytes); /* after that look: it may come to lie in a hole */
+    if (!asked.why_not && take_cut_unfrozen(&cut, found, 64) > 0) asked.why_not = "memory that a fork does not copy";
+    struct verdict *v = asked.why_not ? NULL : os_map(bytes); /* after that look: it may come to lie in a hole */
     if (!v) {
-        if (!now.why_not) now.why_not = "no memory for the list of lost blocks";
-        collect_count(&now);
+        if (!asked.why_not) asked.why_not = "no memory for the list of lost blocks";
+        collect_count(&asked);
         return false;
     }
     v->room = room;
     const struct collect_options options = frozen_options();
     collect_major(v, &cut, &options);
-    now.complete = v->complete;
-    now.why_not = v->why_not;
-    now.roots = v->roots_ns;
-    now.mark = v->mark_ns;
-    now.sweep += v->sweep_ns;
-    if (v->complete) now.lost = lost_apply(v, now.time, last_complete, now.number, &now.lost_bytes);
-    collect_count(&now);
+    asked.complete = v->complete;
+    asked.why_not = v->why_not;
+    asked.roots = v->roots_ns;
+    asked.mark = v->mark_ns;
+    asked.sweep += v->sweep_ns;
+    if (v->complete) asked.lost = lost_apply(v, asked.time, last_complete, asked.number, &asked.lost_bytes);
+    collect_count(&asked);
     return v->complete;
 }
 
 void collection_prepare_snapshot(const struct stop_result *result)
 {
-    now = (struct collection){.number = ++number, .kind = COLLECTION_MAJOR, .trigger = TRIGGER_REQUEST, .snapshot = true,
+    /* All blocks become old: a verdict that waits would take a block that was allocated since its cut for one that lay there before. */
+    superseded = atomic_load(&under_way);
+    asked = (struct collection){.number = ++number, .kind = COLLECTION_MAJOR, .trigger = TRIGGER_REQUEST, .snapshot = true,
                               .time = os_realtime(), .stop = result->wait_ns};
-    if (!possible) now.why_not = "collection is off here";
-    else if (!result->complete) now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
-    else now.why_not = take_cut(&cut, result, true);
-    if (!now.why_not) collect_age(&now);
+    if (!possible) asked.why_not = "collection is off here";
+    else if (!result->complete) asked.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
+    else asked.why_not = take_cut(&cut, result, true);
+    if (!asked.why_not) collect_age(&asked);
 }
 
 bool collection_possible(enum present_way *way)
