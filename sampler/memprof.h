@@ -42,8 +42,8 @@ void memprof_arena_end(struct gleaner_arena *);
    memprof_run. */
 void memprof_collected(uint64_t cut, bool complete_major);
 
-/* A lost block is being taken back (collect:reclaim): its entry, as `freed` of hooks.h would get it.  Marks its tracked blocks reclaimed and clears
-   its weak handles; the callbacks are left to memprof_run.  Returns what lies below, an entry of the library's own profile or 0. Any
+/* A lost block is being taken back (collect:reclaim; the hook `reclaimed` of hooks.h calls this): its entry, as `freed` would get it.  Marks its
+   tracked blocks reclaimed and clears its weak handles; the callbacks are left to memprof_run.  Returns what lies below, an entry of the library's own profile or 0. Any
    thread that holds no lock of the program's; not inside a pause. */
 uint32_t memprof_reclaimed(void *block, uint32_t entry);
 
