@@ -239,14 +239,6 @@ uint32_t memprof_reclaimed(void *block, uint32_t entry)
     return end_ours(NULL, block, entry, MEMPROF_RECLAIMED);
 }
 
-static void reclaimed(struct heap_thread_hook *hook, void *block, uint32_t entry)
-{
-    entry = memprof_reclaimed(block, entry);
-    if (!entry) return;
-    if (base->reclaimed) base->reclaimed(hook, block, entry);
-    else if (base->freed) base->freed(hook, block, entry, true);
-}
-
 /* ---- resizing ---- */
 
 /* The library's own profile: told of the resize, or, where it did not track the block, of the words that are new. */
@@ -358,7 +350,7 @@ void memprof_install(bool anew)
         ours.allocated = allocated;
         ours.renewed = renewed;
         ours.freed = freed;
-        ours.reclaimed = reclaimed;
+        ours.reclaimed = memprof_reclaimed;
         ours.resized = resized;
         ours.callbacks = memprof_callbacks;
         ours.thread_ended = memprof_thread_ended;
