@@ -66,9 +66,6 @@ struct heap_hooks {
        (STATE_OLD of pool.h); it may be gone and its slot another's by now, so nobody else can tell. */
     void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old);
 
-    /* A lost block that is tracked is being taken back: its entry, before `freed` gets what this returns (0: nothing does). */
-    uint32_t (*reclaimed)(void *block, uint32_t entry);
-
     /* A tracked block was resized: what it was given before, and the new sizes asked and given.  It is where it was, or its pages
        were moved to `block`.  `old`: it was live at a collection before that.  Returns what is to stand in its tag from now on
        (tag.h): an entry, a caller, or 0. */

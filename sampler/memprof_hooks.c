@@ -350,7 +350,6 @@ void memprof_install(bool anew)
         ours.allocated = allocated;
         ours.renewed = renewed;
         ours.freed = freed;
-        ours.reclaimed = memprof_reclaimed;
         ours.resized = resized;
         ours.callbacks = memprof_callbacks;
         ours.thread_ended = memprof_thread_ended;
