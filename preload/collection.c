@@ -9,6 +9,7 @@
       collections would take over a fiftieth of the time (or half of the heap survives), and halves again to its start.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/collection.h"
+#include "heap/arenas_mark.h"
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/print.h"
@@ -56,6 +57,8 @@ static struct collection now;
 static bool superseded;        /* the verdict that is waited for may not be applied any more */
 static struct verdict *verdict;
 static size_t verdict_bytes;
+static struct pieces *pieces; /* the program's arenas; NULL: none */
+static size_t pieces_bytes_mapped;
 
 /* ---- the verdict's memory ---- */
 
@@ -76,6 +79,8 @@ static bool map_verdict(void)
     }
     verdict->room = (verdict_bytes - sizeof *verdict) / sizeof verdict->block[0];
     own_memory_add((uintptr_t)verdict, (uintptr_t)verdict + verdict_bytes);
+    pieces = pieces_map(&pieces_bytes_mapped);
+    if (pieces) own_memory_add((uintptr_t)pieces, (uintptr_t)pieces + pieces_bytes_mapped);
     return true;
 }
 
@@ -84,6 +89,8 @@ static void unmap_verdict(void)
     if (!verdict) return;
     own_unmap(verdict, verdict_bytes);
     verdict = NULL;
+    if (pieces) own_unmap(pieces, pieces_bytes_mapped);
+    pieces = NULL;
 }
 
 /* What verifying found, told when the world runs again: inside the pause there may be no descriptors. */
@@ -111,7 +118,7 @@ static struct cut cut;
 static struct collect_options frozen_options(void)
 {
     struct collect_options o = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
-                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
+                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start, .pieces = pieces};
     o.unfrozen = take_cut_unfrozen_known(&o.n_unfrozen);
     return o;
 }
@@ -155,7 +162,7 @@ static void inside(const struct stop_result *result, void *unused)
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
     }
-    const struct collect_options options = {.at_best = at_best, .vet = true, .verify = verify};
+    const struct collect_options options = {.at_best = at_best, .vet = true, .verify = verify, .pieces = pieces};
     if (now.kind == COLLECTION_MINOR) {
         now.why_not = take_cut(&cut, result, false);
         if (!now.why_not) collect_minor(&cut, &options, &now);
@@ -167,6 +174,7 @@ static void inside(const struct stop_result *result, void *unused)
     if (now.why_not) return;
     uint64_t began = collect_clock();
     collect_age(&now);
+    if (pieces) pieces_fill(pieces);
     now.sweep = collect_clock() - began;
     verify_heap();
     if (snapshot && snapshot_take(mark_in_child, NULL, CHILD_SECONDS) > 0) {
@@ -214,7 +222,7 @@ static void finished(void)
               now.pause);
     remember_settle();
     new_budget();
-    memprof_collected(now.time, !minor && now.complete);
+    memprof_collected();
     if (collection_done) collection_done(&now);
 }
 
@@ -238,6 +246,7 @@ static void apply(void)
         now.promoted = now.young > now.lost ? now.young - now.lost : 0;
         now.promoted_bytes = now.young_bytes > now.lost_bytes ? now.young_bytes - now.lost_bytes : 0;
         last_complete = now.time;
+        if (pieces) pieces_apply(pieces);
     }
     unmap_verdict();
     atomic_store(&under_way, false);
