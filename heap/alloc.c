@@ -6,6 +6,8 @@
 #include "heap/heap.h"
 #include "heap/large.h"
 #include "heap/lost.h"
+#include "heap/os.h"
+#include "heap/reclaimed.h"
 #include "heap/tag.h"
 
 #include <errno.h>
@@ -74,6 +76,7 @@ static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked
 static ALWAYS_INLINE void note(struct thread_heap *h, void *block, size_t asked, unsigned class,
                                enum heap_source source, unsigned n, const void *caller)
 {
+    if (unlikely(heap_options.reclaim)) reclaimed_reuse(block, class);
     if (n > 0 && track(h, block, asked, class, source, n)) return;
     if (unlikely(every_block())) tag_slot(block, class, tag_of_watched(caller));
 }
@@ -148,6 +151,7 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
         if (!block) goto none;
     }
     heap_account((int64_t)given);
+    if (unlikely(heap_options.reclaim)) reclaimed_forget_large(block);
     uint32_t tag = unlikely(every_block()) ? tag_of_watched(caller) : 0;
     if (h && heap_hooks->large) {
         unsigned n = heap_hooks->large(&h->hook, given / 8);
@@ -227,12 +231,14 @@ void *heap_aligned(size_t alignment, size_t size)
 
 /* ---- realloc ---- */
 
-static void resized(void *block, uint32_t tag, size_t asked, size_t given)
+/* False: it was reclaimed in this moment. */
+static bool resized(void *block, uint32_t tag, size_t asked, size_t given)
 {
     uint32_t entry = tag_entry(tag);
-    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_RESIZED);
+    if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_RESIZED)) return false;
     if (entry && heap_hooks->resized)
         heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given);
+    return true;
 }
 
 static ALWAYS_INLINE void *move(void *block, size_t old, size_t size)
@@ -267,6 +273,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
         if (given) {
             if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);
+            if (unlikely(heap_options.reclaim) && now != block) reclaimed_forget_large(now);
             uint32_t tag = large_entry(now);
             resized(now, tag, size, given);
             if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
@@ -275,6 +282,19 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
         if (size <= old && size > old / 2) return block;
     }
     return move(block, old, size);
+}
+
+/* No block, or one that was reclaimed: its contents may be there still.  They are set aside, since the new block may be the same slot. */
+static COLD void *realloc_reclaimed(void *block, size_t size)
+{
+    size_t old = reclaimed_size(block), bytes = round_up(old, OS_PAGE);
+    void *aside = old ? os_map(bytes) : NULL;
+    if (aside) memcpy(aside, block, old);
+    heap_free_fast(block); /* says what is wrong with it */
+    void *new = heap_malloc_fast(size, HEAP_REALLOC);
+    if (new && aside) memcpy(new, aside, old < size ? old : size);
+    if (aside) os_unmap(aside, bytes);
+    return new;
 }
 
 void *heap_realloc(void *block, size_t size)
@@ -292,6 +312,7 @@ void *heap_realloc(void *block, size_t size)
     if (unlikely(old == 0)) {
         if (!window_holds(block) && heap_hooks->foreign_realloc)
             return heap_hooks->foreign_realloc(block, size);
+        if (unlikely(heap_options.reclaim)) return realloc_reclaimed(block, size);
         heap_free_fast(block); /* says what is wrong with it */
         return heap_malloc_fast(size, HEAP_REALLOC);
     }
@@ -303,7 +324,7 @@ void *heap_realloc(void *block, size_t size)
         bool medium = old > SMALL_MAX;
         if (unlikely(*state_of(block, medium) < 0)) {
             struct pool *p = pool_of(block, medium);
-            resized(block, pool_tag(p, slot_of(p, block)), size, old);
+            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), size, old))) return realloc_reclaimed(block, size);
         }
         return block;
     }

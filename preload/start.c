@@ -20,6 +20,7 @@
 #include "preload/start_folder.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
+#include "sampler/reclaim_sites.h"
 #include "sampler/sampler.h"
 
 #include <dlfcn.h>
@@ -32,11 +33,19 @@
 
 struct config face_config = {.abort = true};
 
+static void reclaim_is_off(const char *why)
+{
+    print_fd(2, "gleaner: reclaim is off: %s\n", why);
+}
+
 static struct heap_hooks hooks = {
     .foreign_free = scope_foreign_free,
     .foreign_realloc = scope_foreign_realloc,
     .foreign_size = scope_foreign_size,
     .misuse = misuse_found,
+    .place = reclaim_sites_place,
+    .vetoed = reclaim_sites_vetoed,
+    .reclaim_off = reclaim_is_off,
     .thread_started = thread_exit_arm,
 };
 
@@ -100,7 +109,10 @@ static void start_dumps(char **environment)
         if (output_first()) follow_keep_in((int)raw_syscall(SYS_getpid, 0));
         follow_edit_own(environment);
     }
-    if (!dump_start()) return;
+    if (!dump_start()) {
+        if (c->collect == COLLECT_RECLAIM) reclaim_is_off("collections cannot run here");
+        return;
+    }
     collection_start(c);
     leak_check_start(c, environment);
     collect_log_start(c);
@@ -126,7 +138,8 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     }
     read_config(environment);
     const struct config *c = &face_config;
-    const struct heap_options options = {.verify = c->verify, .watch = config_watches(c), .decay_ns = 10000000000ull};
+    const struct heap_options options = {.verify = c->verify, .watch = config_watches(c),
+                                         .reclaim = c->collect == COLLECT_RECLAIM, .decay_ns = 10000000000ull};
     heap_start(&options);
     thread_exit_start();
     scope_start();
