@@ -248,13 +248,14 @@ static void finished(void)
 }
 
 /* Nothing is taken back at the end, when the report is written. */
-static void reclaim(void)
+static NOINLINE void reclaim(void)
 {
     struct reclaim_did did;
     if (!reclaims || now.trigger == TRIGGER_EXIT) return;
     if (refusals && verdict->refused) reclaim_stop(verdict->refused);
     if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
     reclaim_cycle(verdict, now.time, now.number, &did);
+    dead_stack_clear(); /* deeper than what is cleared afterwards */
     now.reclaims = true;
     now.quarantined = did.quarantined;
     now.quarantined_bytes = did.quarantined_bytes;

@@ -3,9 +3,9 @@
 #include "heap/print.h"
 #include "heap/proc_text.h"
 #include "heap/syscall.h"
+#include "preload/next_symbol.h"
 #include "preload/scope.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,20 +43,13 @@ static bool is_go(void)
     return false;
 }
 
-static bool has_symbol(const char *name)
-{
-    bool there = dlsym(RTLD_DEFAULT, name) != NULL;
-    if (!there) dlerror(); /* or the program would find it */
-    return there;
-}
-
 const char *refuse_at_start(void)
 {
     if (scope_find() == SCOPE_OTHER) return "the program has an allocator of its own";
-    if (is_go() || has_symbol("crosscall2")) return "a program of Go's keeps pointers where nobody sees them";
-    if (has_symbol("_ZN2v87Isolate7DisposeEv") || has_symbol("_ZN2v82V810InitializeEi"))
+    if (is_go() || any_symbol("crosscall2")) return "a program of Go's keeps pointers where nobody sees them";
+    if (any_symbol("_ZN2v87Isolate7DisposeEv") || any_symbol("_ZN2v82V810InitializeEi"))
         return "V8 keeps pointers where nobody sees them";
-    if (has_symbol("JNI_CreateJavaVM")) return "a Java virtual machine keeps pointers where nobody sees them";
+    if (any_symbol("JNI_CreateJavaVM")) return "a Java virtual machine keeps pointers where nobody sees them";
     return NULL;
 }
 
