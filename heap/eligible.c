@@ -46,8 +46,9 @@ enum eligible_rule eligible(const struct eligible_now *now, const struct lost_re
     if (t->library && !o->libraries) return RULE_LIBRARY;
     if (reclaim_place_is_vetoed(t->place)) return RULE_VETOED;
     *condemned = true;
-    uint32_t others = reclaim_place_condemned_before(t->place, now->number);
+    uint32_t first = now->tick, others = reclaim_place_condemned_before(t->place, now->number, &first);
     if (t->stage != LOST_ON_TRIAL && others > 0) others--; /* it was one of them */
-    if (waits && others < o->trial) return RULE_TRIAL;
+    /* For as long again its place had the chance to prove one. */
+    if (waits && o->trial > 0 && (others < o->trial || now->tick - first < ticks(o->delay_ns))) return RULE_TRIAL;
     return ELIGIBLE;
 }

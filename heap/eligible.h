@@ -17,7 +17,7 @@ enum eligible_rule {
     RULE_NO_PLACE,      /* it is not known who allocated it */
     RULE_LIBRARY,       /* the loader or libc did */
     RULE_VETOED,        /* a block of its place was proven not to be lost */
-    RULE_TRIAL,         /* its place has not condemned enough blocks before */
+    RULE_TRIAL,         /* its place has not condemned enough blocks before, or not for long enough */
     RULE_GROUP,         /* one that is connected with it is not eligible */
     RULE_BUDGET,        /* enough was quarantined by this collection */
     RULE_OFF,           /* reclaim has ended */

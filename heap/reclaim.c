@@ -53,7 +53,7 @@ void reclaim_began(struct lost_trial *t, uint32_t tag, const void *block)
     if (reclaim_place_know(place, caller)) t->place = place;
 }
 
-static void veto(uint32_t place, enum lost_proof how, bool condemned)
+static void veto(uint32_t place, enum lost_proof how, bool condemned, const char *why)
 {
     reclaim_place_veto(place);
     if (heap_hooks->vetoed) heap_hooks->vetoed(heap_tls.heap ? &heap_tls.heap->hook : NULL, place, how);
@@ -61,19 +61,19 @@ static void veto(uint32_t place, enum lost_proof how, bool condemned)
     atomic_fetch_add(&vetoes, 1);
     if (!atomic_load(&any)) return;
     atomic_fetch_add(&vetoes_after, 1);
-    reclaim_stop("a block was used after all, after the first was reclaimed");
+    reclaim_stop(why);
 }
 
 /* What is reached again was perhaps only a stale word's, and begins anew; what the program uses it had a pointer to. */
 void reclaim_proved(const struct lost_trial *t, enum lost_proof how)
 {
-    if (how != PROOF_REACHED) veto(t->place, how, t->stage != LOST_ON_TRIAL);
+    if (how != PROOF_REACHED) veto(t->place, how, t->stage != LOST_ON_TRIAL, "the program has used a block that was about to be reclaimed");
 }
 
 void reclaim_proved_late(uint32_t place, enum lost_proof how)
 {
     atomic_fetch_add(&late, 1);
-    veto(place, how, true);
+    veto(place, how, true, "the program has freed a block that was reclaimed before; the call was ignored");
 }
 
 /* ---- a cycle ---- */
@@ -115,7 +115,7 @@ static void judge(struct cycle *c, size_t i)
         rule = atomic_load(&off_why) ? RULE_OFF : eligible(&c->now, r, t, b, &condemned);
         if (condemned && t->stage == LOST_ON_TRIAL) {
             t->stage = LOST_CONDEMNED;
-            reclaim_place_condemn(t->place, c->now.number);
+            reclaim_place_condemn(t->place, c->now.number, c->now.tick);
         }
         of->bytes += r->given;
         of->quarantined += t->stage == LOST_QUARANTINED;

@@ -9,6 +9,7 @@
 struct place {
     _Atomic uint32_t caller;
     uint32_t condemned, condemned_now, number; /* before the latest collection that condemned one; by it; which it was */
+    uint32_t first;                            /* tick of the first */
     _Atomic uint32_t vetoes;
     _Atomic uint32_t below; /* of a caller's: vetoes of the stacks that belong to it */
     _Atomic uint64_t reclaimed, reclaimed_bytes;
@@ -54,10 +55,11 @@ void reclaim_place_veto(uint32_t n)
     if (above) atomic_fetch_add(&above->below, 1);
 }
 
-void reclaim_place_condemn(uint32_t n, uint32_t number)
+void reclaim_place_condemn(uint32_t n, uint32_t number, uint32_t tick)
 {
     struct place *p = place_at(n);
     if (!p) return;
+    if (p->number == 0) p->first = tick;
     if (p->number != number) {
         p->condemned += p->condemned_now;
         p->condemned_now = 0;
@@ -66,10 +68,11 @@ void reclaim_place_condemn(uint32_t n, uint32_t number)
     if (p->condemned_now < UINT32_MAX / 2 - p->condemned) p->condemned_now++;
 }
 
-uint32_t reclaim_place_condemned_before(uint32_t n, uint32_t number)
+uint32_t reclaim_place_condemned_before(uint32_t n, uint32_t number, uint32_t *first)
 {
     const struct place *p = place_at(n);
     if (!p) return 0;
+    *first = p->first;
     return p->number == number ? p->condemned : p->condemned + p->condemned_now;
 }
 

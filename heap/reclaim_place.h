@@ -19,9 +19,9 @@ bool reclaim_place_know(uint32_t place, uint32_t caller);
 bool reclaim_place_is_vetoed(uint32_t place);
 void reclaim_place_veto(uint32_t place);
 
-/* A block was condemned by collection `number`; how many were by earlier ones. */
-void reclaim_place_condemn(uint32_t place, uint32_t number);
-uint32_t reclaim_place_condemned_before(uint32_t place, uint32_t number);
+/* A block was condemned by collection `number`, at a tick (lost_tick); how many were by earlier ones, and when the first was. */
+void reclaim_place_condemn(uint32_t place, uint32_t number, uint32_t tick);
+uint32_t reclaim_place_condemned_before(uint32_t place, uint32_t number, uint32_t *first);
 
 void reclaim_place_reclaimed(uint32_t place, size_t bytes);
 
