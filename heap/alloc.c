@@ -89,6 +89,15 @@ static bool elsewhere(size_t size, enum heap_source source, void **block)
            heap_hooks->elsewhere(size, block);
 }
 
+/* The system has refused memory, for the first time or again: is there some that nobody needs? */
+static COLD bool found_memory(struct thread_heap *h, unsigned tries)
+{
+    if (tries == 0 && heap_save_memory()) return true;
+    if (tries > 1 || !h || !heap_hooks->starving || !heap_hooks->starving(&h->hook)) return false;
+    heap_save_memory();
+    return true;
+}
+
 static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source, const void *caller)
 {
     void *others;
@@ -99,7 +108,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     if (unlikely(b->class == 0)) bin_open(b, class);
     /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
     for (unsigned tries = 0; b->n == 0; tries++)
-        if (!bin_refill(h, b) && (tries > 0 || !heap_save_memory())) goto none;
+        if (!bin_refill(h, b) && !found_memory(h, tries)) goto none;
     unsigned n = 0;
     if (--b->left < 0) n = sample_points(h, b);
     void *block = b->slot[--b->n];
@@ -146,8 +155,8 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     size_t given;
     void *block = large_alloc(padded(size), alignment, zero, &given);
     if (!block) {
-        if (!heap_save_memory()) goto none;
-        block = large_alloc(padded(size), alignment, zero, &given);
+        for (unsigned tries = 0; !block && found_memory(h, tries); tries++)
+            block = large_alloc(padded(size), alignment, zero, &given);
         if (!block) goto none;
     }
     heap_account((int64_t)given);

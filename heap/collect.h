@@ -11,7 +11,7 @@
 #include "heap/present.h"
 
 enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
-enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGERS };
+enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGER_MEMORY, TRIGGERS };
 
 /* One collection, for the log and the profile.  Times in nanoseconds. */
 struct collection {

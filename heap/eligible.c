@@ -3,14 +3,6 @@
 #include "heap/reclaim.h"
 #include "heap/reclaim_place.h"
 
-const char *const eligible_names[ELIGIBLE_RULES] = {
-    [ELIGIBLE] = "quarantined",   [RULE_EXOTIC] = "exotic",     [RULE_FREED_MEMORY] = "freed_memory",
-    [RULE_CONTENTS] = "contents", [RULE_CONFIRMATIONS] = "confirmations", [RULE_AGE] = "age",
-    [RULE_START] = "start",       [RULE_NO_PLACE] = "no_site",  [RULE_LIBRARY] = "library",
-    [RULE_VETOED] = "vetoed",     [RULE_TRIAL] = "trial",       [RULE_GROUP] = "group",
-    [RULE_BUDGET] = "budget",     [RULE_OFF] = "off",
-};
-
 #define APART_MOST 10000000000u /* HAZARDS C4: at least one thread switch, or 10 s apart */
 
 static uint32_t ticks(uint64_t ns) { return (uint32_t)(ns >> 24); }

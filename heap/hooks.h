@@ -74,6 +74,9 @@ struct heap_hooks {
     /* A block on trial, quarantined or reclaimed, of this place (0: unknown) was proven not to be lost (enum lost_proof). */
     void (*vetoed)(struct heap_thread_hook *hook, uint32_t place, int proof);
 
+    /* The system refuses memory. True if there may be some now.  No lock is held, and no heap in the middle of a change. */
+    bool (*starving)(struct heap_thread_hook *);
+
     /* Reclaim is off from now on.  Once. */
     void (*reclaim_off)(const char *why);
 

@@ -17,7 +17,7 @@ static char path[2 * CONFIG_PATH];
 static const char *const kinds[] = {[COLLECTION_MINOR] = "minor", [COLLECTION_MAJOR] = "major"};
 static const char *const triggers[TRIGGERS] = {
     [TRIGGER_REQUEST] = "request", [TRIGGER_EXIT] = "exit", [TRIGGER_TIME] = "time",
-    [TRIGGER_GROWTH] = "growth",   [TRIGGER_API] = "api",
+    [TRIGGER_GROWTH] = "growth",   [TRIGGER_API] = "api", [TRIGGER_MEMORY] = "memory",
 };
 
 /* Milliseconds with three places. */

@@ -60,6 +60,11 @@ static bool every_said;        /* how often is said by `leaks` */
 static uint64_t major_not_before; /* os_now_coarse: none by growth before */
 static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by growth */
 static unsigned incomplete_majors; /* in a row */
+static uint64_t room_left = UINT64_MAX; /* of memory, at the latest major */
+static bool is_limited;                 /* it is a limit that leaves it */
+static _Atomic uint64_t starved_until;  /* os_now_coarse: no major for want of memory before */
+static void *reserve;                   /* addresses for a collection when all others are used up, not touched */
+static size_t reserve_bytes;
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
 static struct verdict *verdict;
@@ -172,6 +177,12 @@ static void inside(const struct stop_result *result, void *unused)
         return;
     }
     bool snapshot = !in_place_only && room_for_child();
+    if (reclaims) {
+        uint64_t limits = headroom_limits();
+        room_left = headroom_bytes();
+        is_limited = limits != UINT64_MAX;
+        if (limits < room_left) room_left = limits;
+    }
     now.why_not = take_cut(&cut, result, snapshot);
     if (now.why_not) return;
     uint64_t began = collect_clock();
@@ -204,6 +215,26 @@ static void new_budget(void)
     atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
+#define RESERVE_LEAST (4 * MIB)
+#define RESERVE_MOST (256 * MIB)
+
+static void give_reserve_up(void)
+{
+    if (reserve) own_unmap(reserve, reserve_bytes);
+    reserve = NULL;
+}
+
+/* Where addresses are limited: a collection needs some, a sixteenth of the heap should do. */
+static void take_reserve(void)
+{
+    size_t want = round_up(RESERVE_LEAST + (size_t)atomic_load(&heap_taken_bytes) / 16, OS_PAGE);
+    if (want > RESERVE_MOST) want = RESERVE_MOST;
+    if (!is_limited || (reserve && reserve_bytes >= want)) return;
+    give_reserve_up();
+    reserve = own_map(want);
+    reserve_bytes = want;
+}
+
 /* Functions of their own, so that the probes' arguments lie in registers, not at symbols that a stripped library has no more.
    Outside of the pause, since a tracer stops the thread that comes by. */
 static NOINLINE void probe_begin(enum collection_kind kind, uint32_t n, enum collection_trigger trigger)
@@ -219,15 +250,20 @@ static NOINLINE void probe_end(enum collection_kind kind, uint32_t n, bool compl
 }
 
 #define MAJOR_GROWTH_LEAST (16 * MIB)
+#define MAJOR_GROWTH_NARROW (2 * MIB) /* near a limit */
 #define INCOMPLETE_MOST 5u
 
-/* The next one by growth: a quarter more bytes, and twenty times as long after this one as it took. */
+/* The next one by growth: a quarter more bytes, or a quarter of what limits leave, and twenty times as long after this one as it took. */
 static void next_majors(void)
 {
     if (!reclaims) return;
     uint64_t took = now.pause + now.roots + now.mark + now.sweep;
     int64_t taken = atomic_load(&heap_taken_bytes), more = taken / 4 > (int64_t)MAJOR_GROWTH_LEAST ? taken / 4 : (int64_t)MAJOR_GROWTH_LEAST;
-    major_not_before = os_now_coarse() + 20 * took;
+    if ((uint64_t)more > room_left / 4) more = (int64_t)(room_left / 4);
+    if (more < (int64_t)MAJOR_GROWTH_NARROW) more = (int64_t)MAJOR_GROWTH_NARROW;
+    bool tight = room_left < (uint64_t)taken / 2;
+    major_not_before = os_now_coarse() + (tight ? 4 : 20) * took;
+    take_reserve();
     atomic_store(&major_end, taken + more);
     uint64_t due = atomic_load(&next_major);
     if (!every_said && due < major_not_before) atomic_store(&next_major, major_not_before);
@@ -266,6 +302,7 @@ static NOINLINE void reclaim(void)
 /* Takes the verdict of a major collection over; the holder of the gate. */
 static void apply(void)
 {
+    give_reserve_up(); /* records may need it */
     now.complete = verdict->complete;
     now.why_not = verdict->why_not;
     now.roots = verdict->roots_ns;
@@ -340,6 +377,7 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
         return EAGAIN;
     }
     if (now.snapshot) {
+        take_reserve(); /* for what is found */
         atomic_store(&under_way, true);
         return 0;
     }
@@ -434,6 +472,40 @@ void collection_tick(uint64_t at)
     if (!atomic_compare_exchange_strong(&nursery_end, &end, INT64_MAX)) return;
     int e = collection_run(COLLECTION_MINOR, TRIGGER_GROWTH, false, false);
     if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+}
+
+#define STARVED_AGAIN 200000000u /* ns */
+
+/* True where it is taken, or given up, now; false where that cannot be. */
+static bool exchange_reserve(bool take)
+{
+    if (!stop_gate_try()) return !take;
+    if (take) take_reserve();
+    else give_reserve_up();
+    bool done = !take || reserve || !is_limited;
+    stop_gate_leave();
+    return done;
+}
+
+bool collection_starved(struct heap_thread_hook *unused)
+{
+    uint64_t at = os_now_coarse(), until = atomic_load(&starved_until);
+    struct reclaim_figures before, after;
+    if (!reclaims || !reclaim_is_on() || at < until) return false;
+    if (!atomic_compare_exchange_strong(&starved_until, &until, UINT64_MAX)) return false;
+    reclaim_figures(&before);
+    /* Until there is something, and first of all what the next time needs. */
+    for (unsigned tries = 0; tries < 4; tries++) {
+        exchange_reserve(false);
+        if (collection_run(COLLECTION_MAJOR, TRIGGER_MEMORY, true, true) == ENOTSUP) break;
+        heap_save_memory();
+        reclaim_figures(&after);
+        if (exchange_reserve(true) && after.reclaimed_bytes > before.reclaimed_bytes) break;
+    }
+    reclaim_figures(&after);
+    /* To stand still is better than to die; but not for nothing. */
+    atomic_store(&starved_until, after.reclaimed_bytes > before.reclaimed_bytes ? 0 : os_now_coarse() + STARVED_AGAIN);
+    return after.reclaimed_bytes > before.reclaimed_bytes;
 }
 
 bool collection_in_snapshot(void)
@@ -531,9 +603,11 @@ void collection_forked(void)
 {
     unmap_verdict();
     atomic_store(&under_way, false);
+    give_reserve_up();
     last_complete = os_realtime();
     if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
     if (growth) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+    atomic_store(&starved_until, 0);
     if (reclaims) atomic_store(&major_end, atomic_load(&heap_taken_bytes) + (int64_t)(2 * MAJOR_GROWTH_LEAST));
     collect_fork_child();
     remember_fork_child();

@@ -148,6 +148,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     fork_start();
     exit_start(c);
     if (c->interval_ns || config_watches(c)) hooks.tick = tick;
+    if (c->collect == COLLECT_RECLAIM) hooks.starving = collection_starved;
     start_sampler();
     heap_set_hooks(&hooks);
     if (!getauxval(AT_SECURE)) start_dumps(environment);

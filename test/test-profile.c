@@ -6,6 +6,8 @@
 #include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/os.h"
+#include "heap/reclaim.h"
+#include "heap/reclaim_place.h"
 #include "heap/syscall.h"
 #include "heap/tag.h"
 #include "heap/vet.h"
@@ -14,6 +16,7 @@
 #include "sampler/false_lost.h"
 #include "sampler/module.h"
 #include "sampler/profile.h"
+#include "sampler/reclaim_sites.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
@@ -116,6 +119,31 @@ uintptr_t caller_address(uint32_t number)
 uint32_t caller_limit(void)
 {
     return a_caller ? 4097 : 1;
+}
+
+/* What reclaim did: nothing unless a test says so. */
+static struct reclaim_figures reclaim;
+static struct reclaim_place_view reclaimed_place;
+
+void reclaim_figures(struct reclaim_figures *to)
+{
+    *to = reclaim;
+}
+
+void reclaim_of_class(unsigned class, uint64_t *blocks, uint64_t *bytes)
+{
+    *blocks = *bytes = class == 1 ? 3 : 0;
+}
+
+void reclaim_place_each(void (*each)(const struct reclaim_place_view *, void *), void *user)
+{
+    if (reclaimed_place.place) each(&reclaimed_place, user);
+}
+
+bool reclaim_sites_get(uint32_t place, struct reclaim_site *to)
+{
+    *to = (struct reclaim_site){LOST_AT_SITE, site_at(1)->stack, site_at(2)->stack};
+    return place == 1;
 }
 
 void collections(struct collections *to)
@@ -639,6 +667,43 @@ START_TEST(lost_json)
 }
 END_TEST
 
+/* What was reclaimed, what is in quarantine, and what keeps the rest; the parts of memory add up. */
+START_TEST(reclaim_json)
+{
+    make_lost();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    json_t *j = comment();
+    ck_assert_ptr_null(json_object_get(j, "reclaim"));
+    json_decref(j);
+    reclaim = (struct reclaim_figures){.started = true, .reclaimed = 7, .reclaimed_bytes = 700, .vetoes = 5, .vetoes_after = 2,
+                                       .late = 1, .off_why = "a \"reason\""};
+    reclaim.rule[ELIGIBLE].blocks = 2;
+    reclaim.rule[ELIGIBLE].bytes = 64;
+    reclaim.rule[RULE_AGE].blocks = 6;
+    reclaim.rule[RULE_AGE].bytes = 600;
+    reclaimed_place = (struct reclaim_place_view){1, 7, 700, 5};
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    j = comment();
+    ck_assert_int_eq(number(j, "totals", "reclaimed", "objects"), 7);
+    ck_assert_int_eq(number(j, "totals", "reclaimed", "bytes"), 700);
+    ck_assert_int_eq(number(j, "reclaim", "vetoes", NULL), 5);
+    ck_assert_int_eq(number(j, "reclaim", "vetoes_after", NULL), 2);
+    ck_assert_int_eq(number(j, "reclaim", "late", NULL), 1);
+    json_t *of = json_object_get(j, "reclaim"), *kept = json_object_get(of, "kept");
+    ck_assert(json_is_false(json_object_get(of, "on")));
+    ck_assert_str_eq(json_string_value(json_object_get(of, "why_off")), "a \"reason\"");
+    ck_assert_uint_eq(json_object_size(kept), 2);
+    ck_assert_int_eq(number(kept, "quarantined", "bytes", NULL), 64);
+    ck_assert_int_eq(number(kept, "age", "objects", NULL), 6);
+    ck_assert_int_eq(number(json_array_get(json_object_get(j, "classes"), 0), "reclaimed", "objects", NULL), 3);
+    json_int_t sum = 0;
+    static const char *const parts[] = {"reachable", "lost", "quarantine", "free", "metadata", "other_mappings"};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) sum += number(j, "memory", parts[i], NULL);
+    ck_assert_int_eq(sum, number(j, "memory", "rss", NULL));
+    json_decref(j);
+}
+END_TEST
+
 /* Without a collection everything is young. */
 START_TEST(all_young)
 {
@@ -749,6 +814,7 @@ int main(void)
     tcase_add_test(t, samples_without_values);
     tcase_add_test(t, lost_estimates);
     tcase_add_test(t, lost_json);
+    tcase_add_test(t, reclaim_json);
     tcase_add_test(t, all_young);
     tcase_add_test(t, faults);
     tcase_add_test(t, full_disk);
