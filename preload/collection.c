@@ -567,8 +567,6 @@ static void start_reclaim(const struct config *config)
         .libraries = config->reclaim_libraries,
     };
     reclaim_start(&options);
-    const char *why = refusals ? refuse_at_start() : NULL;
-    if (why) reclaim_stop(why);
     reclaims = true;
     uint64_t every = config->reclaim_delay_ns / 4;
     if (every == 0) every = 4 * (uint64_t)RECLAIM_EVERY_LEAST;

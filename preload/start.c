@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/print.h"
+#include "heap/reclaim.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/collect_log.h"
@@ -16,6 +17,7 @@
 #include "preload/fork.h"
 #include "preload/leak_check.h"
 #include "preload/output.h"
+#include "preload/refuse.h"
 #include "preload/scope.h"
 #include "preload/start_folder.h"
 #include "preload/thread_create.h"
@@ -114,6 +116,8 @@ static void start_dumps(char **environment)
         return;
     }
     collection_start(c);
+    const char *refused = c->collect == COLLECT_RECLAIM && !c->reclaim_anyway ? refuse_at_start() : NULL;
+    if (refused) reclaim_stop(refused);
     leak_check_start(c, environment);
     collect_log_start(c);
     if (c->signal && !dump_signal_start(c->signal, output_next))
