@@ -68,7 +68,7 @@ static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked
     }
     if (pool_set_tag(p, slot_in_pool(block, class, medium), entry))
         *state_of(block, medium) = (int8_t)(class | STATE_TRACKED);
-    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, tag_entry(entry));
+    else if (heap_hooks->freed) heap_hooks->freed(&h->hook, block, tag_entry(entry), false);
     return true;
 }
 
@@ -128,7 +128,8 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     struct thread_heap *h = heap_tls.heap;
     unsigned class = b->class;
     bool first = b->left_start == 0 && b->counted == 0, now_and_then = (++h->ticks & 15) == 0;
-    if (unlikely(first || now_and_then)) {
+    /* Where every block comes this way, ticks are blocks and no beats. */
+    if (unlikely(first || (now_and_then && (b->left_start > 0 || (h->ticks & (16 * BIN_BEAT - 1)) == 0)))) {
         bin_unshare(h, b);
         if (unlikely(b->n == 0)) {
             b->left++; /* it is taken off again there */
@@ -241,12 +242,12 @@ void *heap_aligned(size_t alignment, size_t size)
 /* ---- realloc ---- */
 
 /* False: it was reclaimed in this moment. */
-static bool resized(void *block, uint32_t tag, size_t asked, size_t given)
+static bool resized(void *block, uint32_t tag, size_t asked, size_t given, bool old)
 {
     uint32_t entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_RESIZED)) return false;
     if (entry && heap_hooks->resized)
-        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given);
+        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given, old);
     return true;
 }
 
@@ -274,6 +275,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
 {
     if (size > MEDIUM_MAX) {
         void *now = block;
+        bool was_old = large_is_old(block);
         size_t given = large_resize(block, padded(size));
         if (!given && size > old) {
             now = large_move(block, padded(size), &given);
@@ -284,7 +286,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
             heap_account((int64_t)given - (int64_t)old);
             if (unlikely(heap_options.reclaim) && now != block) reclaimed_forget_large(now);
             uint32_t tag = large_entry(now);
-            resized(now, tag, size, given);
+            resized(now, tag, size, given, was_old);
             if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
             return now;
         }
@@ -331,9 +333,11 @@ void *heap_realloc(void *block, size_t size)
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
     if (padded(size) <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;
-        if (unlikely(*state_of(block, medium) < 0)) {
+        int8_t state = *state_of(block, medium);
+        if (unlikely(state < 0)) {
             struct pool *p = pool_of(block, medium);
-            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), size, old))) return realloc_reclaimed(block, size);
+            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), size, old, state & STATE_OLD)))
+                return realloc_reclaimed(block, size);
         }
         return block;
     }

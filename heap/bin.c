@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/bin.h"
+#include "heap/forget.h"
 #include "heap/heap.h"
 #include "heap/rescue.h"
 #include "heap/thread_heap.h"
@@ -234,6 +235,7 @@ bool bin_refill(struct thread_heap *h, struct bin *b)
         thread_heap_tick(h);
         if ((h->ticks & VERIFY_TICKS) == 0) heap_check();
     }
+    forget_registers();
     return got > 0;
 }
 
@@ -306,6 +308,7 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
     __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
     b->n -= n;
     count_given(b, n);
+    forget_registers();
 }
 
 void bin_unshare(struct thread_heap *h, struct bin *b)

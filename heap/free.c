@@ -142,8 +142,9 @@ void heap_free_slow(void *block, bool medium)
     struct pool *p = pool_of(block, medium);
     uint32_t tag = pool_take_tag(p, slot_in_pool(block, class, medium)), entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_FREED)) return;
+    bool old = *state & STATE_OLD;
     *state = 0;
-    if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry);
+    if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);
     put_away(block, class);
 }
 
@@ -151,7 +152,8 @@ static NOINLINE void free_large(void *block)
 {
     heap_notice_fork();
     uint32_t tag;
-    size_t size = large_free(block, &tag);
+    bool old;
+    size_t size = large_free(block, &tag, &old);
     if (unlikely(size == 0)) {
         misuse(block);
         return;
@@ -159,7 +161,7 @@ static NOINLINE void free_large(void *block)
     heap_account(-(int64_t)size);
     uint32_t entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_FREED);
-    if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry);
+    if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);
     struct thread_heap *h = heap_tls.heap;
     if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
 }

@@ -55,12 +55,14 @@ struct heap_hooks {
     uint32_t (*allocated)(struct heap_thread_hook *, void *block, size_t asked, size_t given,
                           enum heap_source, unsigned n_samples);
 
-    /* A tracked block was freed. `hook` is NULL in a thread that has no heap any more. */
-    void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry);
+    /* A tracked block was freed. `hook` is NULL in a thread that has no heap any more. `old`: it was live at a collection
+       (STATE_OLD of pool.h); it may be gone and its slot another's by now, so nobody else can tell. */
+    void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old);
 
-    /* A tracked block was resized: new sizes asked and given.  It is where it was, or its pages were moved to `block`. */
+    /* A tracked block was resized: new sizes asked and given.  It is where it was, or its pages were moved to `block`.
+       `old`: it was live at a collection before that. */
     void (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given);
+                    size_t given, bool old);
 
     /* A block that was called lost was freed, resized or written by the program (enum lost_proof of lost.h): its tag (tag.h).
        Before `freed`. `hook` may be NULL. */

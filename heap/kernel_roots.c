@@ -22,22 +22,36 @@
 #define LISTING_BYTES (64 * KIB)
 #define MOST_ASKED 65536 /* descriptors */
 
-void words_add(struct words *w, uintptr_t word)
+/* One mapping: the words, then where they lie. */
+static bool more_room(struct words *w)
 {
-    if (w->count == w->room) {
-        uintptr_t *more = grow(w->word, w->count, &w->room, sizeof *w->word, FIRST_WORDS);
-        if (!more) {
-            w->incomplete = true;
-            return;
-        }
-        w->word = more;
+    size_t room = w->room ? 2 * w->room : FIRST_WORDS;
+    uintptr_t *fresh = os_map(grow_bytes(room, 2 * sizeof *fresh));
+    if (!fresh) return false;
+    if (w->count) {
+        __builtin_memcpy(fresh, w->word, w->count * sizeof *fresh);
+        __builtin_memcpy(fresh + room, w->at, w->count * sizeof *fresh);
     }
-    w->word[w->count++] = word;
+    grow_free(w->word, w->room, 2 * sizeof *fresh);
+    w->word = fresh;
+    w->at = fresh + room;
+    w->room = room;
+    return true;
+}
+
+void words_add(struct words *w, uintptr_t word, uintptr_t at)
+{
+    if (w->count == w->room && !more_room(w)) {
+        w->incomplete = true;
+        return;
+    }
+    w->word[w->count] = word;
+    w->at[w->count++] = at;
 }
 
 void words_free(struct words *w)
 {
-    grow_free(w->word, w->room, sizeof *w->word);
+    grow_free(w->word, w->room, 2 * sizeof *w->word);
     *w = (struct words){0};
 }
 
@@ -61,16 +75,19 @@ static bool is_epoll(long folder, const char *name)
 static void add_registrations(struct words *to, long infos, const char *name, char *buffer)
 {
     struct proc_text text;
+    uint64_t set = 0;
+    proc_decimal(name, &set);
     if (proc_open(&text, infos, name, buffer, TEXT_BYTES) != 0) {
         to->incomplete = true;
         return;
     }
     for (const char *line; (line = proc_line(&text));) {
-        const char *data = proc_after(line, "tfd:") ? proc_find(line, "data:") : NULL;
+        const char *registered = proc_after(line, "tfd:"), *data = registered ? proc_find(line, "data:") : NULL;
         if (!data) continue;
-        uint64_t value;
+        uint64_t value, descriptor = 0;
+        proc_decimal(proc_skip_spaces(registered), &descriptor);
         proc_hex(proc_skip_spaces(data), &value);
-        words_add(to, (uintptr_t)value);
+        words_add(to, (uintptr_t)value, cut_epoll(set, descriptor));
     }
     if (text.failed) to->incomplete = true;
     proc_close(&text);
@@ -151,7 +168,7 @@ static void add_timers(struct words *to, char *buffer)
         if (!value) continue;
         uint64_t word;
         proc_hex(value, &word);
-        words_add(to, (uintptr_t)word);
+        words_add(to, (uintptr_t)word, CUT_TIMER);
     }
     if (text.failed) to->incomplete = true;
     proc_close(&text);

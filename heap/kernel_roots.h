@@ -3,11 +3,12 @@
 #ifndef GLEANER_KERNEL_ROOTS_H
 #define GLEANER_KERNEL_ROOTS_H
 
-#include "heap/base.h"
+#include "heap/cut.h"
 
 struct words {
     uintptr_t *word;
-    size_t count, room;
+    uintptr_t *at; /* of each where it lies, as cut.h's word_at */
+    size_t count, room; /* both lie in one mapping, from `word` on, of twice the room */
     bool incomplete; /* no memory, or a file could not be read */
 };
 
@@ -18,7 +19,7 @@ struct words {
    roots: roots_find does, for those of a cut. */
 void kernel_roots(struct words *to, uint32_t thread);
 
-void words_add(struct words *, uintptr_t);
+void words_add(struct words *, uintptr_t word, uintptr_t at);
 void words_free(struct words *);
 
 #endif

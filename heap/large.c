@@ -155,9 +155,10 @@ void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given)
     return block;
 }
 
-static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool discard)
+static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool *old, bool discard)
 {
     *entry = 0;
+    *old = false;
     struct large_record *r = large_record_at(block);
     uint32_t state;
     if (unlikely(!r || !take(r, &state, LARGE_CACHED))) return 0;
@@ -165,6 +166,7 @@ static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool discard)
     uint32_t page = large_page_of(block);
     size_t bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
     *entry = atomic_load_explicit(&r->entry, memory_order_relaxed);
+    *old = state & LARGE_OLD;
     if (discard) {
         os_discard(block, bytes);
         if (state & LARGE_BIG) atomic_fetch_or(&r->state, LARGE_CLEAN);
@@ -176,8 +178,13 @@ static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool discard)
     return bytes;
 }
 
-size_t large_free(void *block, uint32_t *entry) { return release(block, entry, false); }
-size_t large_reclaim(void *block, uint32_t *entry) { return release(block, entry, true); }
+size_t large_free(void *block, uint32_t *entry, bool *old) { return release(block, entry, old, false); }
+
+size_t large_reclaim(void *block, uint32_t *entry)
+{
+    bool old;
+    return release(block, entry, &old, true);
+}
 
 /* As if the block were freed and a new one allocated, which is how the sampler sees it too. */
 static void count_resize(size_t from, size_t to)
@@ -286,6 +293,12 @@ void large_set_entry(void *block, uint32_t entry)
 uint32_t large_entry(const void *block)
 {
     return large_size(block) ? atomic_load(&large_record_at(block)->entry) : 0;
+}
+
+bool large_is_old(const void *block)
+{
+    struct large_record *r = large_record_at(block);
+    return r && (atomic_load_explicit(&r->state, memory_order_relaxed) & LARGE_OLD);
 }
 
 struct each {

@@ -11,9 +11,9 @@
 void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given);
 
 /* Frees a block; returns its size, or 0 if no live large block starts at this address (nothing was
-   done then). `*entry` gets its tag (0 if none).  Two threads that free the same block:
-   exactly one gets the size. */
-size_t large_free(void *block, uint32_t *entry);
+   done then). `*entry` gets its tag (0 if none), `*old` whether it was there at a collection.  Two
+   threads that free the same block: exactly one gets the size. */
+size_t large_free(void *block, uint32_t *entry, bool *old);
 
 /* The same for a lost block, whose pages go to the system at once. */
 size_t large_reclaim(void *block, uint32_t *entry);
@@ -37,6 +37,9 @@ bool large_find(const void *address, void **block, size_t *size);
 /* The tag beside a live block (tag.h). */
 void large_set_entry(void *block, uint32_t entry);
 uint32_t large_entry(const void *block);
+
+/* Was the live block there at a collection? */
+bool large_is_old(const void *block);
 
 /* Calls `each` for every live large block (exact only while nobody else allocates). */
 void large_each(void (*each)(void *block, size_t size, uint32_t entry, void *user), void *user);

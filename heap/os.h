@@ -32,6 +32,10 @@ void os_populate(void *address, size_t bytes);
 uint64_t os_now_coarse(void);
 uint64_t os_realtime(void);
 
+/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
+#define OS_TICKS 64
+uint64_t os_ticks(void);
+
 /* Fills `bytes` with random data: AT_RANDOM's bytes, the clock and addresses, never a system call
    that a seccomp filter may kill for (mimalloc#249). */
 void os_random(void *to, size_t bytes);

@@ -23,6 +23,7 @@ struct reader {
 
 static void load(struct reader *r, uintptr_t from, uintptr_t to, enum root_kind kind)
 {
+    r->roots->at = from;
     r->words((const uintptr_t *)from, (const uintptr_t *)to, kind, r->user);
 }
 
@@ -46,7 +47,8 @@ static void copy(struct reader *r, uintptr_t from, uintptr_t to, enum root_kind 
         }
         size_t whole = (size_t)n & ~(sizeof(uintptr_t) - 1);
         if (whole == 0) whole = sizeof(uintptr_t); /* never: pages hold whole words */
-        load(r, (uintptr_t)r->buffer, (uintptr_t)r->buffer + whole, kind);
+        r->roots->at = from;
+        r->words((const uintptr_t *)r->buffer, (const uintptr_t *)(r->buffer + whole), kind, r->user);
         from += whole;
     }
 }

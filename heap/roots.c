@@ -372,6 +372,7 @@ static void prepare(struct finder *f)
         ranges_add(&f->leave_out, c->ours[i].from, c->ours[i].to);
     leave_array_out(f, c->thread, c->threads * sizeof *c->thread);
     leave_array_out(f, c->word, c->words * sizeof *c->word);
+    if (c->word_at) leave_array_out(f, c->word_at, c->words * sizeof *c->word_at);
     leave_array_out(f, c->ours, c->n_ours * sizeof *c->ours);
     leave_array_out(f, c->root, c->n_root * sizeof *c->root);
     leave_array_out(f, o->unfrozen, o->n_unfrozen * sizeof *o->unfrozen);

@@ -38,6 +38,7 @@ struct roots {
        something else there, or (ROOTS_FROZEN) a fork does not copy them.  What they hold is among the roots. */
     struct ranges blind;
     uint64_t bytes; /* of all roots */
+    uintptr_t at;   /* while roots_each_words calls: the address of the first word, which may have been copied */
     bool complete;  /* false: something could not be looked at; nothing may be declared lost */
 };
 

@@ -2,6 +2,7 @@
 #include "heap/white.h"
 #include "heap/collect.h"
 #include "heap/heap.h"
+#include "heap/large.h"
 #include "heap/os.h"
 #include "heap/tag.h"
 
@@ -282,5 +283,5 @@ bool heap_is_old(const void *block)
     if (!heap_owns(block)) return false;
     if ((uintptr_t)block - pool_tables.small_base < WINDOW_SMALL_BYTES) return *state_of(block, false) & STATE_OLD;
     if ((uintptr_t)block - pool_tables.medium_base < WINDOW_MEDIUM_BYTES) return *state_of(block, true) & STATE_OLD;
-    return atomic_load(&large_record_of(large_page_of(block))->state) & LARGE_OLD;
+    return large_is_old(block);
 }

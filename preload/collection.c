@@ -544,6 +544,12 @@ void collection_prepare_snapshot(const struct stop_result *result)
     if (!now.why_not) collect_age(&now);
 }
 
+bool collection_possible(enum present_way *way)
+{
+    *way = at_best;
+    return possible;
+}
+
 int collection_add_root(uintptr_t from, uintptr_t to) { return take_cut_add_root(from, to); }
 int collection_remove_root(uintptr_t from, uintptr_t to) { return take_cut_remove_root(from, to); }
 

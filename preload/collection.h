@@ -36,6 +36,9 @@ void collection_prepare_snapshot(const struct stop_result *);
    the profile then shows.  False if it is incomplete. */
 bool collection_in_snapshot(void);
 
+/* May memory be looked at here (`collect` is not off), and how are present pages found? */
+bool collection_possible(enum present_way *at_best);
+
 /* After fork, in the child. */
 void collection_forked(void);
 

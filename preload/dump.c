@@ -11,6 +11,7 @@
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
 #include "preload/stop.h"
+#include "preload/take_holders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@
 static struct {
     bool to_command; /* the answer file of the protocol; else `path` */
     bool leaks;      /* with a major collection */
+    bool holders;    /* with who holds what */
     char path[4096];
     char reason[32];
     long child; /* result of the clone */
@@ -82,6 +84,7 @@ static void write_profile(void *unused)
     uint32_t parent = (uint32_t)raw_syscall(SYS_getppid, 0);
     if (job.leaks) collection_in_snapshot();
     dump_about(&facts, parent, job.reason);
+    if (job.holders) facts.about.holders = take_holders(&facts.about.no_holders);
     facts.about.compress = true;
     facts.about.suppressions = leak_check_suppressions(true);
     if (!job.to_command) {
@@ -104,12 +107,13 @@ static void write_profile(void *unused)
 static void in_stopped_world(const struct stop_result *result, void *argument)
 {
     if (job.leaks) collection_prepare_snapshot(result);
-    job.child = snapshot_take(write_profile, NULL, job.leaks ? DUMP_LEAKS_SECONDS : DUMP_SECONDS);
+    if (job.holders) take_holders_prepare(result);
+    job.child = snapshot_take(write_profile, NULL, job.leaks || job.holders ? DUMP_LEAKS_SECONDS : DUMP_SECONDS);
 }
 
 static bool take(void *context)
 {
-    struct stop_job stop = {.inside = in_stopped_world, .context = context, .urgent = true, .deep = job.leaks};
+    struct stop_job stop = {.inside = in_stopped_world, .context = context, .urgent = true, .deep = job.leaks || job.holders};
     snapshot_reap();
     if (atomic_load(&process->snapshot)) return false;
     job.child = -1;
@@ -122,8 +126,10 @@ void dump_serve(uint64_t value, void *context)
     switch (value >> 40 & 0xff) {
     case SIGNAL33_DUMP:
     case SIGNAL33_LEAKS:
+    case SIGNAL33_HOLDERS:
         job.to_command = true;
         job.leaks = (value >> 40 & 0xff) == SIGNAL33_LEAKS;
+        job.holders = (value >> 40 & 0xff) == SIGNAL33_HOLDERS;
         memcpy(job.reason, "dump", 5);
         take(context);
         break;
@@ -153,7 +159,7 @@ void dump_request(uint64_t value, uint32_t from_uid, void *context)
 bool dump_to(const char *path, const char *reason, void *context)
 {
     if (strlen(path) >= sizeof job.path || process_is_borrowed() || !stop_gate_try()) return false;
-    job.to_command = job.leaks = false;
+    job.to_command = job.leaks = job.holders = false;
     memcpy(job.path, path, strlen(path) + 1);
     print_to(job.reason, sizeof job.reason, "%s", reason);
     bool taken = take(context);

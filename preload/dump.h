@@ -16,7 +16,8 @@
 
           0x474c << 48  |  op << 40  |  number
 
-      op is 2 (SIGNAL33_DUMP), or 4 (SIGNAL33_LEAKS): the same after a major collection; number is any 32 bits.  A request from a uid that is neither 0 nor
+      op is 2 (SIGNAL33_DUMP), 4 (SIGNAL33_LEAKS): the same after a major collection, or 5 (SIGNAL33_HOLDERS): the same with
+      who holds what; number is any 32 bits.  A request from a uid that is neither 0 nor
       the process's effective uid is ignored.
    4. The process's child writes the profile into the file, and as its last act sets its mode:
 
@@ -24,7 +25,7 @@
           0200   it failed; the file holds one line that says why
 
       So the command keeps a descriptor open and looks at fstat's mode (or waits for inotify's
-      IN_ATTRIB); the child has 60 s, with leaks 600 s.  A request that finds an earlier child at work is answered by
+      IN_ATTRIB); the child has 60 s, with leaks or holders 600 s.  A request that finds an earlier child at work is answered by
       nothing: send it again after some 2 s while the file is empty and its mode 0600; a file that
       is partly written grows.
    5. When it has read the answer it unlinks the file and queues op 3 (SIGNAL33_REAP), so that the

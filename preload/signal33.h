@@ -26,6 +26,7 @@
 #define SIGNAL33_DUMP 2  /* from the command: write a profile; see dump.h */
 #define SIGNAL33_REAP 3  /* from the command: the answer was read */
 #define SIGNAL33_LEAKS 4 /* from the command: collect, then write a profile */
+#define SIGNAL33_HOLDERS 5 /* from the command: write a profile that says who holds what */
 
 static inline uint64_t signal33_value(unsigned op, uint32_t number)
 {

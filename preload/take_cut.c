@@ -12,6 +12,7 @@
 #include "preload/pointer_guard.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -20,6 +21,8 @@
 #define UNFROZEN_ROOM 64
 
 static uintptr_t guard;
+static uintptr_t main_tp; /* thread pointer of the thread in which we started */
+static size_t tls_bytes;  /* static thread-local memory of a thread */
 static struct cut_thread *threads; /* mapped; room for `thread_room` */
 static size_t thread_room, thread_count;
 static struct words held;  /* by the kernel */
@@ -35,7 +38,22 @@ static struct {
 } named[ROOTS_ROOM];
 static struct cut_range named_now[ROOTS_ROOM];
 
-void take_cut_start(void) { guard = pointer_guard(); }
+/* Of the modules that are there from the start; what a dlopen adds later lies in blocks, or in what is left over here. */
+static int add_tls(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_TLS) tls_bytes += round_up(p->p_memsz, p->p_align > 16 ? p->p_align : 16);
+    }
+    return 0;
+}
+
+void take_cut_start(void)
+{
+    guard = pointer_guard();
+    main_tp = (uintptr_t)__builtin_thread_pointer();
+    dl_iterate_phdr(add_tls, NULL);
+}
 
 int take_cut_add_root(uintptr_t from, uintptr_t to)
 {
@@ -101,16 +119,19 @@ static void add_thread(struct thread_record *r, void *argument)
         g->bad = true;
         return;
     }
-    if (r->state == THREAD_CALLER) g->thread = atomic_load(&r->tid);
+    uint32_t tid = atomic_load(&r->tid);
+    if (r->state == THREAD_CALLER) g->thread = tid;
     threads[thread_count++] = (struct cut_thread){
-        .context = atomic_load(&r->context), .sp = r->sp, .stack_low = r->stack_low, .stack_high = r->stack_high};
+        .context = atomic_load(&r->context), .sp = r->sp, .stack_low = r->stack_low, .stack_high = r->stack_high,
+        .tid = tid, .tp = tid == (uint32_t)raw_syscall(SYS_getpid, 0) ? main_tp : 0};
 }
 
 static void keep_shared(const uintptr_t *from, const uintptr_t *to, enum root_kind kind, void *user)
 {
-    for (; from < to; from++) {
+    uintptr_t at = shared.at;
+    for (; from < to; from++, at += sizeof *from) {
         uintptr_t plain = mark_plain(*from) - window_base, other = mark_demangled(*from, guard) - window_base;
-        if (plain < WINDOW_TABLES_OFFSET || (guard && other < WINDOW_TABLES_OFFSET)) words_add(&words, *from);
+        if (plain < WINDOW_TABLES_OFFSET || (guard && other < WINDOW_TABLES_OFFSET)) words_add(&words, *from, at);
     }
 }
 
@@ -151,7 +172,7 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
     size_t n_ours = own_memory(ours, sizeof ours / sizeof *ours - 2);
     if (n_ours > sizeof ours / sizeof *ours - 2) return "too many ranges of our own";
     *cut = (struct cut){.thread = threads, .threads = thread_count, .ours = ours, .n_ours = n_ours,
-                        .root = named_now, .n_root = n_named, .pointer_guard = guard};
+                        .root = named_now, .n_root = n_named, .pointer_guard = guard, .tls_bytes = tls_bytes};
     /* What an earlier snapshot needed is no root either: its list of mappings names the window's beginning, where a block lies. */
     roots_free(&shared);
     if (frozen_follows) {
@@ -161,15 +182,16 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
         roots_each_words(&shared, keep_shared, NULL);
         if (!shared.complete) return "shared memory could not be looked at";
     }
-    for (size_t i = 0; i < held.count; i++) words_add(&words, held.word[i]);
+    for (size_t i = 0; i < held.count; i++) words_add(&words, held.word[i], held.at[i]);
     if (held.incomplete || words.incomplete) return "what the kernel holds could not be read";
     cut->word = words.word;
+    cut->word_at = words.at;
     cut->words = words.count;
     /* Both are no roots of a collection in place, which reads the mappings after this. */
     const struct words *lists[] = {&held, &words};
     for (unsigned i = 0; i < 2; i++)
         if (lists[i]->word)
-            ours[cut->n_ours++] = (struct cut_range){(uintptr_t)lists[i]->word, (uintptr_t)(lists[i]->word + lists[i]->room)};
+            ours[cut->n_ours++] = (struct cut_range){(uintptr_t)lists[i]->word, (uintptr_t)(lists[i]->word + 2 * lists[i]->room)};
     return NULL;
 }
 

@@ -27,9 +27,10 @@ enum {
     OP_DUMP = 2,
     OP_REAP = 3,
     OP_LEAKS = 4,
+    OP_HOLDERS = 5,
     ASK_AGAIN_MS = 2000, /* an earlier request's child may be at work, or the gate taken */
     LIMIT_MS = 65000,    /* the child has 60 s, */
-    LEAKS_MS = 605000,   /* and 600 where it looks for lost blocks */
+    LONG_MS = 605000,    /* and 600 where it looks for lost blocks or holders */
     STOPPED_MS = 5000,   /* a tracer lets go sooner */
 };
 
@@ -88,7 +89,7 @@ static bool runs_under_us(int pid)
 
 struct request {
     int pid, pidfd;
-    bool leaks;
+    unsigned op;
     uint32_t number;
     uid_t uid; /* as which we ask */
 };
@@ -154,7 +155,7 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
 {
     int notify = watch(answer);
     uint64_t begun = now_ms(), asked = begun, ran = begun;
-    uint64_t limit = request->leaks ? LEAKS_MS : LIMIT_MS;
+    uint64_t limit = request->op == OP_DUMP ? LIMIT_MS : LONG_MS;
     bool stopped = false;
     enum answer_state state;
     progress_begin("waiting for the process, seconds", limit / 1000);
@@ -169,7 +170,7 @@ static bool wait_for_answer(const struct request *request, const struct answer_f
         }
         if (state == ANSWER_EMPTY && now - asked > ASK_AGAIN_MS) {
             asked = now;
-            if (!send_request(request, request->leaks ? OP_LEAKS : OP_DUMP)) break;
+            if (!send_request(request, request->op)) break;
         }
         progress_at((now - begun) / 1000, NULL);
         wait_a_while(notify, request->pidfd, 200);
@@ -272,7 +273,7 @@ static bool ask(struct request *request, struct bytes *bytes)
     if (!answer_make(&target, &answer)) return false;
     request->uid = geteuid() ? target.inner_uid : 0;
     request->number = (uint32_t)now_ms();
-    bool good = send_request(request, request->leaks ? OP_LEAKS : OP_DUMP);
+    bool good = send_request(request, request->op);
     if (!good)
         say("cannot ask process %d: %s", request->pid, strerror(errno));
     else
@@ -282,11 +283,12 @@ static bool ask(struct request *request, struct bytes *bytes)
     return good;
 }
 
-bool ask_profile(int pid, bool leaks, struct bytes *bytes)
+bool ask_profile(int pid, enum ask_for what, struct bytes *bytes)
 {
+    static const unsigned ops[] = {OP_DUMP, OP_LEAKS, OP_HOLDERS};
     *bytes = (struct bytes){0};
     if (!runs_under_us(pid)) return false;
-    struct request request = {.pid = pid, .leaks = leaks, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+    struct request request = {.pid = pid, .op = ops[what], .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
     if (request.pidfd < 0) {
         if (errno == ESRCH)
             say("there is no process %d", pid);

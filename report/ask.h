@@ -7,9 +7,14 @@
 
 #include <stdbool.h>
 
-/* Has the process write a profile and hands over its bytes (from malloc).  `leaks`: after a major collection of a frozen copy of it, so
-   that the profile says what is lost.  False after one line on stderr: no such process, not under Gleaner,
-   not ours to ask, or no answer within a minute (with leaks ten). */
-bool ask_profile(int pid, bool leaks, struct bytes *answer);
+enum ask_for {
+    ASK_PROFILE,
+    ASK_LEAKS,  /* after a major collection of a frozen copy of it, so that the profile says what is lost */
+    ASK_HOLDERS /* with who holds what (holders.h) */
+};
+
+/* Has the process write a profile and hands over its bytes (from malloc).  False after one line on stderr: no such process, not under Gleaner,
+   not ours to ask, or no answer within a minute (ASK_PROFILE), or ten. */
+bool ask_profile(int pid, enum ask_for what, struct bytes *answer);
 
 #endif

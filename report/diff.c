@@ -51,8 +51,8 @@ int command_diff(int argc, char **argv)
     }
     if (optind + 2 != argc) usage_error("diff", "two profiles are needed: OLD NEW");
     int status = EXIT_PROBLEM;
-    struct profile *older = load_profile(argv[optind], false), *newer = NULL, *difference = NULL;
-    if (older) newer = load_profile(argv[optind + 1], profile_collected(older));
+    struct profile *older = load_profile(argv[optind], ASK_PROFILE), *newer = NULL, *difference = NULL;
+    if (older) newer = load_profile(argv[optind + 1], profile_collected(older) ? ASK_LEAKS : ASK_PROFILE);
     if (newer && !(older->has[MEASURE_LIVE] && newer->has[MEASURE_LIVE])) {
         say("%s says nothing of live memory", argv[older->has[MEASURE_LIVE] ? optind + 1 : optind]);
     } else if (newer) {

@@ -16,13 +16,14 @@
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: gleaner dump PID [-o FILE] [--leaks]\n"
+    "Usage: gleaner dump PID [-o FILE] [--leaks | --holders]\n"
     "Writes a profile of a live process that was started under Gleaner, without disturbing it.\n"
     "\n"
     "  -o, --output FILE  where to (default: gleaner.PROGRAM.PID.pb.gz in this folder);\n"
     "                     -: standard output\n"
     "      --leaks        look for lost blocks first, in a frozen copy of the process: what no\n"
     "                     pointer reaches any more (gleaner report FILE shows it)\n"
+    "      --holders      note who holds the blocks, for gleaner report --holders SITE FILE\n"
     "  -h, --help         this text\n"
     "\n"
     "The process must be one's own; root may ask any, and is needed for one that dropped its\n"
@@ -86,13 +87,14 @@ static bool save(const char *path, const struct bytes *bytes)
 
 int command_dump(int argc, char **argv)
 {
-    enum { LEAKS = 256 };
+    enum { LEAKS = 256, HOLDERS };
     static const struct option options[] = {{"output", required_argument, 0, 'o'},
                                             {"leaks", no_argument, 0, LEAKS},
+                                            {"holders", no_argument, 0, HOLDERS},
                                             {"help", no_argument, 0, 'h'},
                                             {0}};
     const char *output = NULL;
-    bool leaks = false;
+    enum ask_for what = ASK_PROFILE;
     int64_t pid;
     opterr = 0;
     optind = 0;
@@ -102,7 +104,10 @@ int command_dump(int argc, char **argv)
             output = optarg;
             break;
         case LEAKS:
-            leaks = true;
+        case HOLDERS:
+            if (what != ASK_PROFILE && what != (option == LEAKS ? ASK_LEAKS : ASK_HOLDERS))
+                usage_error("dump", "--leaks and --holders are two dumps: ask for one at a time");
+            what = option == LEAKS ? ASK_LEAKS : ASK_HOLDERS;
             break;
         case 'h':
             return show_help(help);
@@ -117,7 +122,7 @@ int command_dump(int argc, char **argv)
         usage_error("dump", "'%s' is no process number", argv[optind]);
     char *path = output ? need_copy(output) : default_name((int)pid);
     struct bytes answer;
-    bool good = ask_profile((int)pid, leaks, &answer);
+    bool good = ask_profile((int)pid, what, &answer);
     if (good) {
         good = save(path, &answer);
         free(answer.at);

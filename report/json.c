@@ -1,6 +1,7 @@
 /* json.c: the report for scripts.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/basics.h"
+#include "report/json_parts.h"
 #include "report/output.h"
 #include "sampler/suppressions.h"
 
@@ -18,7 +19,7 @@ static const char *const head_keys[] = {"version",    "pid",          "parent", 
 static const char *const total_keys[] = {"alloc",    "live",      "lost",      "indirect",
                                          "possible", "reclaimed", "false_lost"};
 
-static json_t *whole(double value)
+json_t *json_whole(double value)
 {
     return json_integer((json_int_t)llround(fmin(fmax(value, -9e18), 9e18)));
 }
@@ -28,16 +29,16 @@ static json_t *text_or_null(const char *text)
     return text && *text ? json_string(text) : json_null();
 }
 
-static void put_estimate(json_t *to, const char *key, struct estimate estimate)
+void json_estimate(json_t *to, const char *key, struct estimate estimate)
 {
-    json_object_set_new(to, key, whole(estimate.value));
+    json_object_set_new(to, key, json_whole(estimate.value));
     if (!is_estimated(estimate)) return;
     char interval[32];
     snprintf(interval, sizeof interval, "%s_ci95", key);
     json_object_set_new(to, interval,
                         isnan(estimate.lo)
                             ? json_null()
-                            : json_pack("[o,o]", whole(estimate.lo), whole(estimate.hi)));
+                            : json_pack("[o,o]", json_whole(estimate.lo), json_whole(estimate.hi)));
 }
 
 /* What the profile does not know is null, never zero. */
@@ -47,8 +48,8 @@ static json_t *figure_of(const struct profile *profile, const struct site *site,
     const struct figure *figure = &site->figures[measure];
     if (!profile->has[measure]) return json_pack("{s:n,s:n}", "objects", "bytes");
     json_t *to = json_object();
-    put_estimate(to, "objects", figure->objects);
-    put_estimate(to, "bytes", figure->bytes);
+    json_estimate(to, "objects", figure->objects);
+    json_estimate(to, "bytes", figure->bytes);
     return to;
 }
 
@@ -87,8 +88,8 @@ static json_t *lost_of(const struct profile *profile, const struct site *site)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct figure *figure = &site->figures[parts[i].measure];
         if (profile->has[parts[i].measure]) {
-            put_estimate(to, parts[i].objects, figure->objects);
-            put_estimate(to, parts[i].bytes, figure->bytes);
+            json_estimate(to, parts[i].objects, figure->objects);
+            json_estimate(to, parts[i].bytes, figure->bytes);
         } else {
             json_object_set_new(to, parts[i].objects, json_null());
             json_object_set_new(to, parts[i].bytes, json_null());
@@ -98,7 +99,7 @@ static json_t *lost_of(const struct profile *profile, const struct site *site)
     since_add(&since, &site->since[0]);
     since_add(&since, &site->since[1]);
     double asked = site->asked[0] + site->asked[1];
-    json_object_set_new(to, "asked_bytes", asked > 0 ? whole(asked) : json_null());
+    json_object_set_new(to, "asked_bytes", asked > 0 ? json_whole(asked) : json_null());
     json_object_set_new(to, "misses", json_integer(since.misses));
     json_t *rules = json_array();
     for (int rule = 0; rule < ELIGIBLE_RULES; rule++)
@@ -113,12 +114,18 @@ static json_t *lost_of(const struct profile *profile, const struct site *site)
     return to;
 }
 
-static json_t *site_of(const struct profile *profile, const struct site *site)
+json_t *json_stack_of(const struct site *site)
 {
-    json_t *to = json_object(), *stack = json_array();
+    json_t *stack = json_array();
     for (size_t i = 0; i < site->step_count; i++)
         json_array_append_new(stack, step_of(&site->steps[i]));
-    json_object_set_new(to, "stack", stack);
+    return stack;
+}
+
+static json_t *site_of(const struct profile *profile, const struct site *site)
+{
+    json_t *to = json_object();
+    json_object_set_new(to, "stack", json_stack_of(site));
     json_object_set_new(to, "stack_note", text_or_null(site->stack_note));
     json_object_set_new(to, "source", text_or_null(site->source));
     json_object_set_new(to, "alloc", figure_of(profile, site, MEASURE_ALLOC));
@@ -132,10 +139,7 @@ static json_t *site_of(const struct profile *profile, const struct site *site)
     json_object_set_new(to, "possible", possible);
     json_object_set_new(to, "reclaimed", figure_of(profile, site, MEASURE_RECLAIMED));
     json_object_set_new(to, "false_lost", figure_of(profile, site, MEASURE_FALSE));
-    /* Of a later version. */
-    json_object_set_new(
-        to, "lifetime",
-        json_pack("{s:n,s:n,s:n,s:n}", "young_deaths", "promoted", "old_deaths", "median_age_s"));
+    json_object_set_new(to, "lifetime", lifetime_json(profile, site));
     return to;
 }
 
@@ -186,7 +190,7 @@ static json_t *suppressed(const struct suppressions *known)
     return to;
 }
 
-void json_write(FILE *stream, const struct profile *profile, enum measure measure, size_t top)
+void json_write(FILE *stream, const struct profile *profile, const char *shown, size_t top)
 {
     json_t *to = json_object();
     json_object_set_new(to, "version", json_integer(1));
@@ -196,8 +200,8 @@ void json_write(FILE *stream, const struct profile *profile, enum measure measur
     }
     complete_head(to, profile);
     json_object_set_new(to, "exact", json_boolean(profile->exact));
-    json_object_set_new(to, "shown",
-                        json_string(measure < MEASURES_SHOWN ? measure_names[measure] : "lost"));
+    json_object_set_new(to, "shown", json_string(shown));
+    json_object_set_new(to, "observed", lifetime_observed_json(profile));
     json_object_set_new(to, "difference", json_boolean(profile->relative));
     if (profile->known) json_object_set_new(to, "suppressed", suppressed(profile->known));
     json_t *sites = json_array();

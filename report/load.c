@@ -3,6 +3,7 @@
 #include "report/load.h"
 #include "report/ask.h"
 #include "report/basics.h"
+#include "report/holders.h"
 #include "report/options.h"
 #include "report/profile_read.h"
 #include "report/symbols.h"
@@ -15,12 +16,13 @@ void name_profile(struct profile *profile, const char *root)
 {
     symbols_resolve(profile, root);
     model_unfold(profile);
+    holders_name(profile, root);
 }
 
-static struct profile *load_live(int pid, bool leaks)
+static struct profile *load_live(int pid, enum ask_for what)
 {
     struct bytes answer;
-    if (!ask_profile(pid, leaks, &answer)) return NULL;
+    if (!ask_profile(pid, what, &answer)) return NULL;
     char problem[PROBLEM_BYTES];
     struct profile *profile = profile_parse("", answer, problem);
     if (!profile) {
@@ -34,12 +36,12 @@ static struct profile *load_live(int pid, bool leaks)
     return profile;
 }
 
-struct profile *load_profile(const char *file_or_pid, bool leaks)
+struct profile *load_profile(const char *file_or_pid, enum ask_for what)
 {
     int64_t pid;
     struct profile *profile;
     if (access(file_or_pid, F_OK) && parse_number(file_or_pid, 1, INT32_MAX, &pid)) {
-        profile = load_live((int)pid, leaks);
+        profile = load_live((int)pid, what);
     } else {
         profile = profile_read(file_or_pid);
         if (profile) name_profile(profile, NULL);

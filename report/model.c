@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/model.h"
 #include "report/basics.h"
+#include "report/holders.h"
 
 #include <math.h>
 #include <regex.h>
@@ -100,29 +101,37 @@ static size_t steps_to_cut(const struct step *steps, size_t count, const regex_t
     return 0;
 }
 
+static void unfold(struct profile *profile, struct site *site, const regex_t *drop, const regex_t *keep)
+{
+    size_t count = 0;
+    for (size_t j = 0; j < site->depth; j++) {
+        size_t frames = site->stack[j]->frame_count;
+        count += frames ? frames : 1;
+    }
+    struct step *steps = arena_need(&profile->arena, count, sizeof *steps), *at = steps;
+    for (size_t j = 0; j < site->depth; j++) {
+        struct place *place = site->stack[j];
+        if (!place->frame_count) *at++ = (struct step){place, NULL};
+        for (size_t k = 0; k < place->frame_count; k++)
+            *at++ = (struct step){place, &place->frames[k]};
+    }
+    size_t cut = drop ? steps_to_cut(steps, count, drop, keep) : 0;
+    site->steps = steps + cut;
+    site->step_count = count - cut;
+}
+
 void model_unfold(struct profile *profile)
 {
     regex_t drop, keep;
     bool have_drop = compile_whole(&drop, profile->drop);
     bool have_keep = have_drop && compile_whole(&keep, profile->keep);
-    for (size_t i = 0; i < profile->site_count; i++) {
-        struct site *site = &profile->sites[i];
-        size_t count = 0;
-        for (size_t j = 0; j < site->depth; j++) {
-            size_t frames = site->stack[j]->frame_count;
-            count += frames ? frames : 1;
-        }
-        struct step *steps = arena_need(&profile->arena, count, sizeof *steps), *at = steps;
-        for (size_t j = 0; j < site->depth; j++) {
-            struct place *place = site->stack[j];
-            if (!place->frame_count) *at++ = (struct step){place, NULL};
-            for (size_t k = 0; k < place->frame_count; k++)
-                *at++ = (struct step){place, &place->frames[k]};
-        }
-        size_t cut = have_drop ? steps_to_cut(steps, count, &drop, have_keep ? &keep : NULL) : 0;
-        site->steps = steps + cut;
-        site->step_count = count - cut;
-    }
+    const regex_t *dropped = have_drop ? &drop : NULL, *kept = have_keep ? &keep : NULL;
+    for (size_t i = 0; i < profile->site_count; i++) unfold(profile, &profile->sites[i], dropped, kept);
+    struct holders *holders = profile->holders;
+    for (size_t i = 0; holders && i < holders->stack_count; i++) unfold(profile, &holders->stacks[i], dropped, kept);
+    for (size_t i = 0; holders && i < holders->held_count; i++)
+        for (size_t j = 0; j < holders->held[i].way_count; j++)
+            if (holders->held[i].ways[j].frame) unfold(profile, holders->held[i].ways[j].frame, NULL, NULL);
     if (have_drop) regfree(&drop);
     if (have_keep) regfree(&keep);
 }

@@ -92,6 +92,7 @@ struct site {
     unsigned rules;              /* as in lost_row, of all that is lost here */
     unsigned forms;              /* as in lost_row, of all that is possibly lost here */
     double asked[3];             /* bytes asked for by the same blocks; NAN: not known */
+    struct lifetime *lifetime;   /* lifetime.h; NULL: not known */
     const struct figure *before; /* in a difference: the figures of the older profile, else NULL */
     const struct figure *after;  /* and of the newer one */
 };
@@ -125,6 +126,7 @@ struct part {
     int64_t size;                      /* bytes of each block, 0 when not known */
     int64_t points[MEASURES_SAMPLED];  /* sample points, -1 when not known */
     const char *source, *stack_note;
+    uint64_t number; /* by which other parts of the file name it; 0: none */
     struct lost_row *lost; /* NULL where it says nothing of lost blocks */
 };
 
@@ -135,6 +137,8 @@ struct profile {
     bool exact;         /* every block was sampled */
     bool has[MEASURES];
     bool relative; /* a difference of two profiles */
+    struct lifetimes *lifetimes; /* lifetime.h; NULL: none, and in a difference */
+    struct holders *holders; /* who holds its blocks; NULL: it does not say (holders.h) */
     struct suppressions *known; /* that were applied, with their counts; NULL: none (suppress.h) */
     json_t *head;  /* exact totals, classes, memory …; an empty object for other producers */
     int64_t time, duration;  /* nanoseconds since 1970; nanoseconds; 0 when unknown */

@@ -19,8 +19,22 @@ void leaks_write(FILE *, const struct profile *, size_t top, bool asked);
 void growth_write(FILE *, struct profile *difference, const struct profile *newer,
                   const struct profile *older, size_t top);
 
-/* The schema of the manual, "JSON". */
-void json_write(FILE *, const struct profile *, enum measure, size_t top);
+/* How long blocks live, by call stack, at most `top` of them; 0: all.  The sites in the order of survival_sort. */
+void survival_write(FILE *, const struct profile *, size_t top);
+/* By falling live bytes, then by falling bytes allocated, then by stack. */
+void survival_sort(struct profile *);
+
+/* The schema of the manual, "JSON"; `shown`: what the user asked to see. */
+void json_write(FILE *, const struct profile *, const char *shown, size_t top);
+
+/* The frames of a site. */
+json_t *json_stack_of(const struct site *);
+
+/* Who holds the blocks of some call stacks (holders.h), at most `top` of them, and what is retained by whom; after holders_name and
+   holders_merge. */
+struct held;
+void holders_write(FILE *, const struct profile *, const struct held *const *, size_t count, size_t top);
+void holders_write_json(FILE *, const struct profile *, const struct held *const *, size_t count, size_t top);
 
 /* "root;caller;function 123" a line, for flame graphs; bytes of the measure.  What is not above
    zero cannot be drawn and is left out; returns how many sites that were. */

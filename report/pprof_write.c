@@ -3,6 +3,7 @@
    LGPL-2.1-or-later */
 #include "profile.pb-c.h"
 #include "report/basics.h"
+#include "report/lifetime.h"
 #include "report/output.h"
 #include "report/string_table.h"
 
@@ -152,7 +153,7 @@ static void add_label(struct writer *writer, Pprof__Sample *sample, const char *
 }
 
 /* At most: those of a site, and of a lost row. */
-enum { LABELS = 5 + 17 + ELIGIBLE_RULES };
+enum { LABELS = 6 + 17 + ELIGIBLE_RULES };
 
 static Pprof__Sample *new_sample(struct writer *writer, struct place *const *stack, size_t depth)
 {
@@ -232,6 +233,7 @@ static void write_parts(struct writer *writer)
         add_label(writer, to, "source", 0, part->source);
         add_label(writer, to, "stack", 0, part->stack_note);
         if (part->lost) add_lost_labels(writer, to, part->lost);
+        else add_label(writer, to, "site", (int64_t)part->number, NULL);
         writer->to.sample[writer->to.n_sample++] = to;
     }
 }
@@ -274,8 +276,12 @@ static void write_head(struct writer *writer, enum measure measure)
     if (from->ours) {
         char *json = json_dumps(from->head, JSON_COMPACT);
         char *comment = need_text("#gleaner:%s", json ? json : "{}");
-        to->comment = arena_need(&writer->arena, 1, sizeof *to->comment);
+        const struct lifetimes *lifetimes = from->lifetimes;
+        size_t more = lifetimes ? lifetimes->comment_count : 0;
+        to->comment = arena_need(&writer->arena, 1 + more, sizeof *to->comment);
         to->comment[to->n_comment++] = text(writer, comment);
+        for (size_t i = 0; i < more; i++)
+            to->comment[to->n_comment++] = text(writer, lifetimes->comments[i]);
         free(comment);
         free(json);
     }

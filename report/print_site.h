@@ -20,6 +20,9 @@ void print_stack_note(FILE *, const struct site *);
 /* "function", or "module+0x12", or "0x12": the name of a step where there is room for one word. */
 void step_name(const struct step *, char *to, size_t bytes);
 
+/* The first lines of every text report: which program, when, how it was sampled. */
+void print_header(FILE *, const struct profile *);
+
 /* The command as the profile has it, safe to print; to be freed. */
 char *command_text(const struct profile *);
 

@@ -11,6 +11,8 @@
 #include "report/profile_read.h"
 #include "profile.pb-c.h"
 #include "report/basics.h"
+#include "report/holders.h"
+#include "report/lifetime.h"
 #include "report/lost_row.h"
 #include "report/tally.h"
 
@@ -38,6 +40,7 @@ struct reader {
     int value_of[MEASURES_SHOWN][2]; /* column of objects, bytes; -1: absent */
     struct tally *tallies;           /* MEASURES_SAMPLED a site */
     char *problem;
+    const char *holders; /* the text that says who holds what; NULL: none */
 };
 
 static bool damaged(struct reader *reader, const char *what)
@@ -325,7 +328,8 @@ static void add_values(struct reader *reader, struct site *site, size_t index,
                           .site = site->number,
                           .size = labels->bytes > 0 ? labels->bytes : 0,
                           .source = labels->source,
-                          .stack_note = labels->stack_note};
+                          .stack_note = labels->stack_note,
+                          .number = labels->site > 0 ? (uint64_t)labels->site : 0};
     for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
         bool sampled = measure < MEASURES_SAMPLED;
         if (sampled) part->points[measure] = -1;
@@ -397,13 +401,14 @@ static void set_figures(struct reader *reader)
 
 static bool read_head(struct reader *reader)
 {
-    static const char mark[] = "gleaner:";
+    static const char mark[] = "gleaner:", holders[] = "gleaner-holders:";
     struct profile *to = reader->to;
     for (size_t i = 0; i < reader->from->n_comment; i++) {
         int64_t index = reader->from->comment[i];
         if (!string_at(reader, index)) return false;
         const char *text = reader->from->string_table[index];
         text += *text == '#'; /* which hides a comment from pprof; not in the first profiles */
+        if (!strncmp(text, holders, sizeof holders - 1)) reader->holders = text + sizeof holders - 1;
         if (strncmp(text, mark, sizeof mark - 1)) continue;
         json_error_t error;
         json_decref(to->head);
@@ -422,10 +427,44 @@ static bool read_head(struct reader *reader)
     return true;
 }
 
+/* After the samples, of which they speak. */
+static bool read_lifetimes(struct reader *reader)
+{
+    const Pprof__Profile *from = reader->from;
+    const char **comments = need_array(from->n_comment, sizeof *comments);
+    for (size_t i = 0; i < from->n_comment; i++)
+        comments[i] = from->string_table[from->comment[i]]; /* read_head has looked at the numbers */
+    bool good = !reader->to->ours ||
+                lifetime_read(reader->to, comments, from->n_comment, reader->problem);
+    free(comments);
+    return good;
+}
+
 static const char *optional(struct reader *reader, int64_t index)
 {
     const char *text = string_at(reader, index);
     return text && *text ? text : NULL;
+}
+
+static struct place *place_of(void *user, uint64_t id)
+{
+    struct reader *reader = user;
+    size_t at;
+    return index_find(&reader->locations, id, &at) ? &reader->to->places[at] : NULL;
+}
+
+static const struct module *module_of(void *user, uint64_t id)
+{
+    struct reader *reader = user;
+    size_t at;
+    return index_find(&reader->mappings, id, &at) ? &reader->to->modules[at] : NULL;
+}
+
+static bool read_holders(struct reader *reader)
+{
+    const struct holders_lookup lookup = {place_of, module_of, reader};
+    return !reader->holders || !reader->to->ours ||
+           holders_parse(reader->to, reader->holders, &lookup, reader->problem);
 }
 
 static bool convert(struct reader *reader)
@@ -443,9 +482,11 @@ static bool convert(struct reader *reader)
     to->exact = to->period >= 1 && to->period <= ESTIMATE_WORD;
     to->drop = optional(reader, from->drop_frames);
     to->keep = optional(reader, from->keep_frames);
-    if (!read_mappings(reader) || !read_places(reader) || !read_samples(reader)) return false;
+    if (!read_mappings(reader) || !read_places(reader) || !read_samples(reader) ||
+        !read_holders(reader))
+        return false;
     set_figures(reader);
-    return true;
+    return read_lifetimes(reader);
 }
 
 static void *decode_alloc(void *arena, size_t bytes)

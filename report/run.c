@@ -152,6 +152,8 @@ static int not_started(const char *name, int error)
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+#define AS_THE_PROGRAM (-1) /* a status: that of the program */
+
 /* -- with -o ------------------------------------------------------------------------------------
  */
 
@@ -186,28 +188,28 @@ static bool judge(struct profile *profile, const struct request *request)
     return unsuppressed_blocks(profile) > 0;
 }
 
-/* With --fail somebody must set the status afterwards. */
-static int run_and_judge(struct request *request, const char *path, char **argv)
+/* With --fail somebody must set the status afterwards.  Returns it, or AS_THE_PROGRAM. */
+static int run_and_judge(struct request *request, const char *path, char **argv, int *wait_status)
 {
-    char *output = set_output(request, path, argv), *file;
+    char *output = set_output(request, path, argv), *file = NULL;
     struct timespec begun;
-    int wait_status = 0, status = 0;
+    int status = AS_THE_PROGRAM;
     clock_gettime(CLOCK_REALTIME_COARSE, &begun);
-    pid_t pid = supervise(path, argv, mark_first, &wait_status);
+    pid_t pid = supervise(path, argv, mark_first, wait_status);
     if (pid < 0) status = not_started(argv[0], errno);
     struct profile *profile = pid > 0 ? find_profile(output, pid, begun.tv_sec, &file) : NULL;
-    free(output);
-    if (pid < 0) return status;
     if (profile && judge(profile, request)) {
         say("%.0f byte(s) leaked in %.0f allocation(s): gleaner report --show lost %s",
             head_number(profile, "totals.lost.bytes"), head_number(profile, "totals.lost.objects"),
             file);
-        exit(request->fail);
-    }
-    if (!profile && WIFEXITED(wait_status))
+        status = request->fail;
+    } else if (pid > 0 && !profile && WIFEXITED(*wait_status)) {
         say("no profile of %s was found: whether it leaks is not known", argv[0]);
+    }
     profile_free(profile);
-    end_as(wait_status);
+    free(file);
+    free(output);
+    return status;
 }
 
 /* -- without ------------------------------------------------------------------------------------
@@ -267,7 +269,8 @@ static char *temporary_folder(void)
     return real;
 }
 
-static int run_and_report(struct request *request, const char *path, char **argv)
+/* Returns the status to end with, or AS_THE_PROGRAM. */
+static int run_and_report(struct request *request, const char *path, char **argv, int *wait_status)
 {
     char *folder = temporary_folder();
     if (!folder) return EXIT_PROBLEM;
@@ -278,24 +281,21 @@ static int run_and_report(struct request *request, const char *path, char **argv
     request_conf(request, "output", file);
     request_conf(request, "follow", "no");
     set_conf(request);
-    int wait_status = 0;
-    pid_t pid = supervise(path, argv, mark_first, &wait_status);
-    int status = 0;
+    pid_t pid = supervise(path, argv, mark_first, wait_status);
+    int status = AS_THE_PROGRAM;
     struct profile *profile = NULL;
     if (pid < 0)
         status = not_started(argv[0], errno);
     else if (access(file, F_OK))
-        say_no_profile(path, argv[0], wait_status);
+        say_no_profile(path, argv[0], *wait_status);
     else
         profile = profile_read(file);
     remove_folder(folder); /* at once: the report may be interrupted */
-    bool fails = profile && print_report(profile, request);
+    if (profile && print_report(profile, request)) status = request->fail;
     profile_free(profile);
     free(file);
     free(folder);
-    if (pid < 0) return status;
-    if (fails) exit(request->fail);
-    end_as(wait_status);
+    return status;
 }
 
 int command_run(int argc, char **argv)
@@ -348,17 +348,18 @@ int command_run(int argc, char **argv)
     if (request.output && !*request.output) usage_error("run", "--output needs a file name");
     request_implied(&request);
     char *path = program_find(argv[optind]);
-    int status;
+    int status, wait_status = 0;
     if (!path)
         status = not_started(argv[optind], errno);
     else if (!set_preload())
         status = EXIT_PROBLEM;
     else
-        status = !request.output     ? run_and_report(&request, path, argv + optind)
-                 : request.fail >= 0 ? run_and_judge(&request, path, argv + optind)
+        status = !request.output     ? run_and_report(&request, path, argv + optind, &wait_status)
+                 : request.fail >= 0 ? run_and_judge(&request, path, argv + optind, &wait_status)
                                      : replace_ourselves(&request, path, argv + optind);
     free(path);
     free(request.conf);
     free(request.suppressions);
+    if (status == AS_THE_PROGRAM) end_as(wait_status);
     return status;
 }

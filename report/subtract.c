@@ -161,6 +161,7 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
     to->arena = (struct arena){0};
     to->relative = true;
     to->known = NULL;
+    to->lifetimes = NULL;
     to->exact = newer->exact && older->exact;
     to->parts = NULL;
     to->part_count = 0;
@@ -174,6 +175,7 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
         memcpy(sums, with.matches[i].sums, sizeof with.matches[i].sums);
         struct site *site = &to->sites[i];
         *site = *with.matches[i].site;
+        site->lifetime = NULL;
         memcpy(site->since, with.matches[i].since, sizeof site->since);
         memset(site->asked, 0, sizeof site->asked);
         join_stack(to, newer, older, site);

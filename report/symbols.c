@@ -155,7 +155,7 @@ static bool frames_by_dwarf(struct resolver *resolver, struct place *place, uint
 
 static void name_by_symbol(struct resolver *resolver, struct place *place, uint64_t address)
 {
-    if (!resolver->symtab_read) symtab_read(&resolver->symtab, resolver->object.module);
+    if (!resolver->symtab_read) symtab_read(&resolver->symtab, resolver->object.module, SYMTAB_CODE);
     resolver->symtab_read = true;
     const char *name = symtab_find(&resolver->symtab, address);
     if (!name) return;

@@ -1,4 +1,4 @@
-/* symtab.c: the functions of an ELF file's symbol tables, sorted.
+/* symtab.c: the functions, or variables, of an ELF file's symbol tables, sorted.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/symtab.h"
 #include "report/basics.h"
@@ -26,7 +26,16 @@ static int rank_of(const GElf_Sym *symbol)
     return rank + (symbol->st_size ? 4 : 0);
 }
 
-void symtab_read(struct symtab *table, Dwfl_Module *module)
+/* Mapping symbols of aarch64 ($x, $d) are no names; nor is a variable without a size one. */
+static bool is_wanted(const GElf_Sym *symbol, const char *name, GElf_Word section, enum symtab_kind kind)
+{
+    int type = GELF_ST_TYPE(symbol->st_info);
+    if (!name || !*name || *name == '$' || section == SHN_UNDEF || section == SHN_ABS) return false;
+    if (kind == SYMTAB_CODE) return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+    return symbol->st_size > 0 && (kind == SYMTAB_DATA ? type == STT_OBJECT || type == STT_COMMON : type == STT_TLS);
+}
+
+void symtab_read(struct symtab *table, Dwfl_Module *module, enum symtab_kind kind)
 {
     int count = dwfl_module_getsymtab(module);
     for (int i = 1; i < count; i++) {
@@ -35,15 +44,12 @@ void symtab_read(struct symtab *table, Dwfl_Module *module)
         GElf_Word section;
         const char *name =
             dwfl_module_getsym_info(module, i, &symbol, &address, &section, NULL, NULL);
-        int type = GELF_ST_TYPE(symbol.st_info);
-        bool code = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
-        /* Mapping symbols of aarch64 ($x, $d) are no names. */
-        if (!name || !*name || *name == '$' || !code || section == SHN_UNDEF || section == SHN_ABS)
-            continue;
+        if (!is_wanted(&symbol, name, section, kind)) continue;
         table->entries =
             need_more(table->entries, table->count, &table->room, sizeof *table->entries);
         table->entries[table->count++] =
-            (struct symtab_entry){address, symbol.st_size, name, rank_of(&symbol)};
+            (struct symtab_entry){kind == SYMTAB_TLS ? symbol.st_value : address, symbol.st_size, name,
+                                  rank_of(&symbol)};
     }
     if (table->count) qsort(table->entries, table->count, sizeof *table->entries, compare_entries);
 }
@@ -66,6 +72,27 @@ const char *symtab_find(const struct symtab *table, uint64_t address)
         if (!entry->size && !label && i + 1 == low) label = entry->name;
     }
     return label;
+}
+
+const char *symtab_find_data(const struct symtab *table, uint64_t address, uint64_t *start, uint64_t *size)
+{
+    enum { ALIASES = 16 };
+    size_t low = 0, high = table->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->entries[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i-- > 0 && low - i <= ALIASES;) {
+        const struct symtab_entry *entry = &table->entries[i];
+        if (address - entry->address >= entry->size) continue;
+        *start = entry->address;
+        *size = entry->size;
+        return entry->name;
+    }
+    return NULL;
 }
 
 void symtab_free(struct symtab *table)

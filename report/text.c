@@ -10,7 +10,7 @@
 
 static const char *const titles[MEASURES_SHOWN] = {"Allocated", "Live", "At the peak", "Lost"};
 
-static void print_header(FILE *to, const struct profile *profile)
+void print_header(FILE *to, const struct profile *profile)
 {
     char text[32], *command = command_text(profile);
     double pid = head_number(profile, "pid");

@@ -16,6 +16,7 @@
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
+#include "sampler/holder_targets.h"
 #include "sampler/module.h"
 #include "sampler/profile_json.h"
 #include "sampler/profile_writer.h"
@@ -211,6 +212,16 @@ void profile_flush(struct writer *w)
     if (w->out.used >= FLUSH_BYTES) hand_on(w, &w->out);
 }
 
+void profile_flush_strings(struct writer *w)
+{
+    if (w->strings.used >= FLUSH_BYTES) hand_on(w, &w->strings);
+}
+
+uint64_t profile_site_number(uint32_t site)
+{
+    return (uint64_t)LOST_AT_SITE << 32 | site;
+}
+
 static void sample(const struct site_view *v, void *user)
 {
     struct writer *w = user;
@@ -228,6 +239,7 @@ static void sample(const struct site_view *v, void *user)
     profile_number_label(w, S_BYTES, v->given, S_BYTES);
     profile_number_label(w, S_ALLOC_SAMPLES, v->allocated.n, S_COUNT);
     profile_number_label(w, S_INUSE_SAMPLES, v->live.n, S_COUNT);
+    profile_number_label(w, S_SITE, profile_site_number(v->site), S_EMPTY);
     profile_stack_labels(w, v->stack, any, v->source);
     protobuf_end(&w->out, begun);
     profile_flush(w);
@@ -291,12 +303,18 @@ static void tail(struct writer *w, const struct profile_about *about, uint64_t n
     if (w->lacks_stack) named_location(w, DROPPED_LOCATION, 1, S_DROPPED_STACKS);
     if (w->lacks_record) named_location(w, UNRECORDED_LOCATION, 2, S_NOT_RECORDED);
     protobuf_uint(&w->out, PROFILE_COMMENT, w->string_count);
+    if (w->holders.used) protobuf_uint(&w->out, PROFILE_COMMENT, w->string_count + 1);
     hand_on(w, &w->out);
     size_t begun = protobuf_begin(&w->strings, PROFILE_STRING);
     protobuf_raw(&w->strings, mark, sizeof mark - 1);
     profile_json(&w->strings, about, now, w->lost ? lost_sites_large_bytes(w->lost) : 0);
     protobuf_end(&w->strings, begun);
     w->string_count++;
+    if (w->holders.used) {
+        if (w->holders.failed && !w->error) w->error = ENOMEM;
+        protobuf_bytes(&w->strings, PROFILE_STRING, w->holders.data, w->holders.used);
+        w->string_count++;
+    }
     hand_on(w, &w->strings);
 }
 
@@ -331,13 +349,15 @@ static void release_signals(struct held_signals held)
 static int write_profile(struct writer *w, const struct profile_about *about)
 {
     uint64_t now = os_realtime();
-    if (!profile_table_start(&w->table, caller_limit())) return ENOMEM;
+    if (!profile_table_start(&w->table, caller_limit() + (about->holders ? TARGETS_MOST : 0))) return ENOMEM;
     w->lost = lost_sites_make();
     if (!w->lost) w->error = ENOMEM;
     if (about->compress && !(w->gzip = gzip_start(write_all, &w->fd))) w->error = ENOMEM;
     head(w, about, now);
     site_each(sample, w);
     profile_lost(w);
+    profile_lifetime(w);
+    if (about->holders || about->no_holders) profile_holders(w, about);
     tail(w, about, now);
     if (w->gzip) {
         int error = gzip_end(w->gzip);
@@ -345,6 +365,7 @@ static int write_profile(struct writer *w, const struct profile_about *about)
     }
     protobuf_free(&w->out);
     protobuf_free(&w->strings);
+    protobuf_free(&w->holders);
     profile_table_end(&w->table);
     if (w->lost) lost_sites_free(w->lost);
     return w->error;

@@ -6,6 +6,7 @@
 #include "sampler/suppressions.h"
 
 /* Facts that the writer cannot know by itself; all strings may be NULL. */
+struct holders;
 struct profile_about {
     int pid, parent;
     const char *command;    /* the program's arguments, separated by spaces */
@@ -14,6 +15,8 @@ struct profile_about {
     const char *reason;     /* "exit", "signal", "dump", "interval", "fork" … */
     bool compress;          /* gzip; else plain protobuf */
     const struct suppressions *suppressions; /* known leaks, for the command; NULL: none */
+    struct holders *holders;  /* who holds what, of the same frozen copy; NULL: not asked, or */
+    const char *no_holders;   /* why not; else NULL */
 };
 
 /* Writes the whole profile to a descriptor, by raw writes, without allocating through malloc,

@@ -353,3 +353,8 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     text(b, "}");
     os_unmap(facts, round_up(sizeof *facts, OS_PAGE));
 }
+
+void profile_json_string(struct protobuf *b, const char *s)
+{
+    string(b, s);
+}

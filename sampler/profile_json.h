@@ -9,4 +9,7 @@
 /* Appends the object's text as bare bytes.  `lost_large_bytes`: of lost large blocks.  No libc beyond memcpy, no lock. */
 void profile_json(struct protobuf *, const struct profile_about *, uint64_t now, uint64_t lost_large_bytes);
 
+/* A string of JSON, in quotes; what is not UTF-8 or would end it is replaced. */
+void profile_json_string(struct protobuf *, const char *);
+
 #endif

@@ -66,6 +66,11 @@ uint32_t profile_table_caller(struct profile_table *t, uintptr_t address, uint32
     return find(t, address - 1, module);
 }
 
+void profile_table_use(struct profile_table *t, uint32_t module)
+{
+    if (module <= MODULE_MAX) t->used[module / 64] |= (uint64_t)1 << module % 64;
+}
+
 bool profile_table_uses(const struct profile_table *t, uint32_t module)
 {
     return t->used[module / 64] >> module % 64 & 1;

@@ -31,6 +31,9 @@ uint32_t profile_table_location(struct profile_table *, uint32_t frame, uint32_t
 /* The location id of a return address that is in no stack; 0 where there are more than was said. */
 uint32_t profile_table_caller(struct profile_table *, uintptr_t address, uint32_t module);
 
+/* Notes that a module is needed though no location lies in it. */
+void profile_table_use(struct profile_table *, uint32_t module);
+
 bool profile_table_uses(const struct profile_table *, uint32_t module);
 
 #endif

@@ -1,4 +1,4 @@
-/* profile_writer.h: what the parts of the profile's writer share: profile.c and profile_lost.c.
+/* profile_writer.h: what the parts of the profile's writer share: profile.c, profile_lost.c, profile_lifetime.c.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_PROFILE_WRITER_H
 #define GLEANER_PROFILE_WRITER_H
@@ -7,6 +7,7 @@
 #include "heap/hooks.h"
 #include "sampler/gzip.h"
 #include "sampler/lost_sites.h"
+#include "sampler/profile.h"
 #include "sampler/profile_table.h"
 #include "sampler/protobuf.h"
 
@@ -126,6 +127,7 @@ struct writer {
     uint64_t interval;
     bool exact, lacks_stack, lacks_record;
     struct lost_sites *lost; /* NULL without memory */
+    struct protobuf holders; /* a comment: who holds what; empty: not asked */
 };
 
 /* pprof leaves samples without a location out: what has no stack gets one with a name. */
@@ -142,8 +144,19 @@ void profile_stack_labels(struct writer *, uint32_t stack, bool any, enum heap_s
 
 /* Between samples: hands on what was written when it is much. */
 void profile_flush(struct writer *);
+/* The same between strings. */
+void profile_flush_strings(struct writer *);
+
+/* The label `site` of the samples of a site, by which other parts of the profile name it; never 0. */
+uint64_t profile_site_number(uint32_t site);
+
+/* Fills `holders`. */
+void profile_holders(struct writer *, const struct profile_about *);
 
 /* The samples of what is lost and of what was called so falsely. */
 void profile_lost(struct writer *);
+
+/* Lifetimes by site. */
+void profile_lifetime(struct writer *);
 
 #endif

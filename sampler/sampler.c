@@ -31,12 +31,12 @@
 #include "sampler/estimate.h"
 #include "sampler/false_lost.h"
 #include "sampler/geometric.h"
+#include "sampler/lifetime.h"
 #include "sampler/site_record.h"
 #include "sampler/stack.h"
 #include "sampler/tracked_entry.h"
 
 #define WORD ESTIMATE_WORD
-#define TICK_SHIFT 24 /* entries keep time in units of 2^24 ns, 17 ms: 32 bits last two years */
 #define WITHOUT_MEMORY 4096 /* blocks until we try again to get memory for a thread's struct */
 
 /* Sites that the thread used last: they never change, so a number stays right. */
@@ -53,7 +53,9 @@ struct thread {
     uint32_t used;       /* of gaps */
     uint32_t generation; /* of the fork in which `random` was seeded */
     uint32_t number;     /* in the order of first samples, from 1 */
+    uint16_t tag;        /* the same, UINT16_MAX at most */
     int64_t live_kept;   /* for site_live_changed */
+    uint64_t clock_kept; /* for lifetime_allocated */
     struct tracked_cache cache;
     struct stack_cache *stack;
     struct site_at_hand sites[SITES_AT_HAND];
@@ -63,7 +65,6 @@ static struct geometric distribution;
 static bool every_word, fixed_seed;
 static uint64_t huge_words; /* blocks from here on are not walked point by point */
 static uint64_t interval;
-static uint64_t start_time;
 static _Atomic uint64_t process_seed;
 static _Atomic uint32_t generation = 1;
 static _Atomic uint32_t forks; /* that this process began */
@@ -94,6 +95,7 @@ static COLD struct thread *make_thread(struct heap_thread_hook *hook)
     if (!t) return NULL;
     atomic_fetch_add_explicit(&thread_bytes, sizeof *t, memory_order_relaxed);
     t->number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    t->tag = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX;
     seed_thread(t, atomic_load_explicit(&generation, memory_order_relaxed));
     if (!every_word)
         for (unsigned c = 0; c < HEAP_CLASSES; c++) t->gap[c] = next_gap(t);
@@ -110,6 +112,7 @@ static inline struct thread *thread_of(struct heap_thread_hook *hook)
     if (unlikely(t->generation != now)) {
         seed_thread(t, now);
         t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
+        t->clock_kept = 0;
         stack_cache_forget(t->stack);
         __builtin_memset(t->sites, 0, sizeof t->sites);
     }
@@ -205,9 +208,22 @@ static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum 
     return h->site;
 }
 
-static uint32_t tick(void)
+/* A sampled block, or the sampled part of one, of `n` points begins now. */
+static ALWAYS_INLINE struct lifetime_birth born(struct thread *t, uint64_t n)
 {
-    return (uint32_t)((os_now_coarse() - start_time) >> TICK_SHIFT);
+    lifetime_allocated(&t->clock_kept, n * interval);
+    return lifetime_now(t->clock_kept);
+}
+
+/* The life of `v`, of a site, ends now. */
+static ALWAYS_INLINE void died(struct thread *t, const struct tracked_view *v, bool old)
+{
+    const struct lifetime_death d = {.birth = {v->clock, v->time},
+                                     .now = lifetime_now(likely(t) ? t->clock_kept : 0),
+                                     .weight = lifetime_weight(v->n_samples),
+                                     .old = old,
+                                     .elsewhere = !t || t->tag != v->thread};
+    lifetime_died(v->site, &d);
 }
 
 static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given,
@@ -215,32 +231,65 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
 {
     struct thread *t = thread_of(hook);
     if (unlikely(!t)) return 0;
+    uint32_t site = current_site(t, given, source);
+    struct lifetime_birth birth = born(t, n_samples);
     struct tracked_view v = {.block = block,
                              .asked = asked,
-                             .site = current_site(t, given, source),
+                             .site = site,
                              .n_samples = n_samples,
-                             .time = tick(),
-                             .thread = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX};
+                             .time = birth.ticks,
+                             .clock = birth.units,
+                             .thread = t->tag};
     uint32_t entry = tracked_add_quick(&t->cache, &v);
     site_allocated_quick(v.site, given, n_samples);
     PROBE5(gleaner, sample, block, asked, given, n_samples, v.site);
     if (likely(entry)) {
         live_changed(t, n_samples);
         PROBE3(otel_memory, alloc, block, asked, n_samples * interval);
-    } else
+    } else {
+        const struct tracked_view copy = v;
         site_freed(v.site, given, n_samples);
+        died(t, &copy, false);
+    }
     return entry;
 }
 
-static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry)
+static NOINLINE void freed_slow(struct thread *t, void *block, uint32_t entry, bool old)
+{
+    struct tracked_view was;
+    if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
+    site_freed(was.site, 0, was.n_samples);
+    died(t, &was, old);
+    live_changed(t, -(int64_t)was.n_samples);
+    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
+    PROBE1(otel_memory, free, block);
+}
+
+/* As freed_slow, but quicker where every word is sampled and all tables are there. */
+static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
-    uint32_t site, n_samples;
-    if (!tracked_remove_quick(t ? &t->cache : NULL, entry, block, &site, &n_samples)) return;
-    site_freed_quick(site, 0, n_samples);
-    live_changed(t, -(int64_t)n_samples);
-    PROBE3(gleaner, sample_free, block, site, n_samples);
+    struct tracked_entry *e;
+    if (unlikely(!t || !site_exact)) goto slow;
+    struct lifetime_birth now = lifetime_now(t->clock_kept);
+    if (unlikely(!(e = tracked_remove_begin(&t->cache, entry, block)))) goto slow;
+    struct tracked_view was;
+    tracked_load(e, 0, &was);
+    const struct lifetime_birth birth = {was.clock, was.time};
+    struct site_record *r = site_record_at(was.site);
+    struct lifetime *l = lifetime_quick(was.site, birth);
+    if (unlikely(!r || !l)) goto slow;
+    tracked_remove_end(&t->cache, entry, e);
+    count_one_of_each(&r->freed.blocks, &l->time[lifetime_time_bucket(now.ticks - birth.ticks)],
+                      &l->span[lifetime_span_of(birth.units, now.units)]);
+    if (unlikely(old)) count_add(&l->old, 1);
+    if (unlikely(was.thread != t->tag)) count_add(&l->elsewhere, 1);
+    live_changed(t, -(int64_t)was.n_samples);
+    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
     PROBE1(otel_memory, free, block);
+    return;
+slow:
+    freed_slow(t, block, entry, old);
 }
 
 /* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies
@@ -260,15 +309,15 @@ static unsigned points_kept(struct thread *t, unsigned n, uint64_t words, uint64
     return stay;
 }
 
-/* A resize in place is, for the sites, a free and an allocation that keeps its place: the points in
-   the words that stay remain, and those that are new are tried. */
+/* A resize in place is, for the sites and for lifetimes, a free and an allocation that keeps its place, as it is where realloc has to
+   copy: the points in the words that stay remain, and those that are new are tried. */
 static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given)
+                    size_t given, bool old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
     if (!tracked_get(entry, &v)) return;
-    const void *old = v.block;
+    const void *from = v.block;
     v.block = block; /* a large one may have moved with its pages */
     uint32_t site = v.site;
     size_t before = site_given(site);
@@ -276,6 +325,7 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
     v.flags |= TRACKED_RESIZED;
     if (before != given && t) {
         unsigned was = v.n_samples;
+        died(t, &v, old);
         if (every_word)
             v.n_samples = points_of_all(given / WORD);
         else if (before > given)
@@ -286,8 +336,12 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         v.site = current_site(t, given, HEAP_REALLOC);
         site_freed(site, before, was);
         site_allocated(v.site, given, v.n_samples);
+        struct lifetime_birth birth = born(t, v.n_samples);
+        v.time = birth.ticks;
+        v.clock = birth.units;
+        v.thread = t->tag;
         live_changed(t, (int64_t)v.n_samples - was);
-        PROBE1(otel_memory, free, old);
+        PROBE1(otel_memory, free, from);
         PROBE3(otel_memory, alloc, block, asked, v.n_samples * interval);
     }
     tracked_change(entry, &v);
@@ -302,13 +356,13 @@ void sampler_start(const struct sampler_options *options, struct heap_hooks *hoo
     geometric_set(&distribution, every_word ? 1 : (double)WORD / (double)interval);
     uint64_t mean = interval / WORD + 1;
     huge_words = mean < UINT64_MAX / GEOMETRIC_MANY ? mean * GEOMETRIC_MANY : UINT64_MAX;
-    start_time = os_now_coarse();
     uint64_t seed = options->seed;
     fixed_seed = options->fixed_seed;
     if (!fixed_seed) os_random(&seed, sizeof seed);
     atomic_store(&process_seed, seed);
     atomic_store(&threads, 0);
     atomic_store(&forks, 0);
+    lifetime_start();
     stack_start(options);
     tracked_start(0);
     if (!site_start(every_word)) {
@@ -352,6 +406,7 @@ void sampler_fork_child(void)
     atomic_store(&generation, now ? now : 1);
     tracked_fork_child();
     site_fork_child();
+    lifetime_fork_child();
     stack_fork_child();
 }
 
@@ -366,9 +421,11 @@ void sampler_stats(struct sampler_stats *to)
     struct site_stats sites;
     struct tracked_stats tracked;
     struct stack_stats stacks;
+    struct lifetime_stats lifetimes;
     site_stats(&sites);
     tracked_stats(&tracked);
     stack_stats(&stacks);
+    lifetime_stats(&lifetimes);
     *to = (struct sampler_stats){
         .samples = sites.allocated_blocks,
         .samples_freed = sites.freed_blocks,
@@ -379,6 +436,6 @@ void sampler_stats(struct sampler_stats *to)
         .one_frame = stacks.one_frame,
         .early = stacks.early,
         .memory_bytes = sites.memory_bytes + tracked.memory_bytes + stacks.memory_bytes +
-                        atomic_load(&thread_bytes),
+                        lifetimes.memory_bytes + atomic_load(&thread_bytes),
     };
 }

@@ -22,10 +22,10 @@ struct site_record {
     _Atomic uint64_t base_blocks, base_n; /* generation << 48 | count; see 4 */
 };
 
-extern _Atomic(struct site_record *) site_chunks[SITE_CHUNKS];
-extern _Atomic uint64_t site_generation; /* of the fork, modulo 2^16 */
-extern _Atomic int64_t site_quantum_now;
-extern bool site_exact;
+HIDDEN extern _Atomic(struct site_record *) site_chunks[SITE_CHUNKS];
+HIDDEN extern _Atomic uint64_t site_generation; /* of the fork, modulo 2^16 */
+HIDDEN extern _Atomic int64_t site_quantum_now;
+HIDDEN extern bool site_exact;
 
 /* NULL for the dropped site. */
 static ALWAYS_INLINE struct site_record *site_record_at(uint32_t site)

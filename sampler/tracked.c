@@ -187,18 +187,6 @@ static void check_generation(struct tracked_cache *cache, uint32_t now)
     cache->count = 0; /* free or not: the sweep finds out */
 }
 
-static void load_fields(struct tracked_entry *e, uint64_t what, struct tracked_view *v)
-{
-    uint64_t asked_thread = RELAXED(load, &e->asked_thread);
-    v->block = (void *)(what >> 16);
-    v->flags = (uint16_t)what;
-    v->asked = asked_thread >> 16;
-    v->thread = (uint16_t)asked_thread;
-    v->site = RELAXED(load, &e->site);
-    v->n_samples = RELAXED(load, &e->n_samples);
-    v->time = RELAXED(load, &e->time);
-}
-
 static COLD uint32_t add_without_cache(const struct tracked_view *v)
 {
     struct tracked_cache own = {.count = 0};
@@ -236,7 +224,7 @@ bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *bl
     if (unlikely(!e)) return false;
     uint64_t what = RELAXED(load, &e->what);
     if (unlikely(what >> 16 != (uintptr_t)block || !block)) return false;
-    load_fields(e, what, was);
+    tracked_load(e, what, was);
     uint32_t now = RELAXED(load, &tracked_generation);
     atomic_store_explicit(&e->what, now, memory_order_release);
     if (likely(cache)) {
@@ -255,7 +243,7 @@ bool tracked_get(uint32_t number, struct tracked_view *v)
     if (!e) return false;
     uint64_t what = atomic_load_explicit(&e->what, memory_order_acquire);
     if (!is_live(what)) return false;
-    load_fields(e, what, v);
+    tracked_load(e, what, v);
     atomic_thread_fence(memory_order_acquire);
     return RELAXED(load, &e->what) == what;
 }

@@ -21,12 +21,16 @@ enum tracked_flag { /* of an entry; 16 bits in all, for whoever tracks lifetimes
                     TRACKED_RESIZED = 1 /* was resized in place */
 };
 
+#define TRACKED_CLOCK_BITS 40
+#define TRACKED_ASKED_MOST (((size_t)1 << 40) - 1) /* more than the window has room for */
+
 struct tracked_view {
     void *block;
-    size_t asked; /* bytes; what was given says the site */
+    size_t asked; /* bytes, not over TRACKED_ASKED_MOST; what was given says the site */
     uint32_t site;
     uint32_t n_samples; /* sample points in the block, UINT32_MAX at most */
     uint32_t time;      /* of allocation: ticks of the caller's choice */
+    uint64_t clock;     /* of allocation, too: another of the caller's clocks, TRACKED_CLOCK_BITS */
     uint16_t thread;    /* number of the thread that allocated it, saturated */
     uint16_t flags;
 };

@@ -10,15 +10,15 @@
 
 struct tracked_entry {
     _Atomic uint64_t what;         /* see 1 */
-    _Atomic uint64_t asked_thread; /* asked << 16 | thread */
+    _Atomic uint64_t asked_thread; /* asked << 24 | upper 8 bits of the clock << 16 | thread */
     _Atomic uint32_t site;         /* free: the next batch */
     _Atomic uint32_t n_samples;
     _Atomic uint32_t time;
-    _Atomic uint32_t next; /* free: the next entry of the batch; live: unused */
+    _Atomic uint32_t next; /* free: the next entry of the batch; live: the lower 32 bits of the clock */
 };
 
-extern _Atomic(struct tracked_entry *) tracked_chunks[TRACKED_MAX >> TRACKED_CHUNK_SHIFT];
-extern _Atomic uint32_t tracked_generation;
+HIDDEN extern _Atomic(struct tracked_entry *) tracked_chunks[TRACKED_MAX >> TRACKED_CHUNK_SHIFT];
+HIDDEN extern _Atomic uint32_t tracked_generation;
 
 static ALWAYS_INLINE struct tracked_entry *tracked_entry_at(uint32_t number)
 {
@@ -30,8 +30,10 @@ static ALWAYS_INLINE struct tracked_entry *tracked_entry_at(uint32_t number)
 
 static ALWAYS_INLINE void tracked_store(struct tracked_entry *e, const struct tracked_view *v)
 {
-    atomic_store_explicit(&e->asked_thread, (uint64_t)v->asked << 16 | v->thread,
+    atomic_store_explicit(&e->asked_thread,
+                          (uint64_t)v->asked << 24 | (v->clock >> 16 & 0xff0000) | v->thread,
                           memory_order_relaxed);
+    atomic_store_explicit(&e->next, (uint32_t)v->clock, memory_order_relaxed);
     atomic_store_explicit(&e->site, v->site, memory_order_relaxed);
     atomic_store_explicit(&e->n_samples, v->n_samples, memory_order_relaxed);
     atomic_store_explicit(&e->time, v->time, memory_order_relaxed);
@@ -44,34 +46,45 @@ static ALWAYS_INLINE uint32_t tracked_add_quick(struct tracked_cache *cache,
                                                 const struct tracked_view *v)
 {
     uint32_t now = atomic_load_explicit(&tracked_generation, memory_order_relaxed);
-    if (unlikely(cache->generation != now || cache->count == 0)) return tracked_add(cache, v);
+    if (unlikely(cache->generation != now || cache->count == 0)) {
+        const struct tracked_view copy = *v; /* so that *v itself may stay in registers */
+        return tracked_add(cache, &copy);
+    }
     uint32_t number = cache->entry[--cache->count];
     tracked_store(tracked_entry_at(number), v);
     return number;
 }
 
-/* As tracked_remove, inline where the cache has room; tells the site and the sample points. */
-static ALWAYS_INLINE bool tracked_remove_quick(struct tracked_cache *cache, uint32_t number,
-                                               const void *block, uint32_t *site,
-                                               uint32_t *n_samples)
+static ALWAYS_INLINE void tracked_load(struct tracked_entry *e, uint64_t what, struct tracked_view *v)
+{
+    uint64_t asked_thread = atomic_load_explicit(&e->asked_thread, memory_order_relaxed);
+    v->block = (void *)(what >> 16);
+    v->flags = (uint16_t)what;
+    v->asked = asked_thread >> 24;
+    v->thread = (uint16_t)asked_thread;
+    v->clock = (asked_thread & 0xff0000) << 16 | atomic_load_explicit(&e->next, memory_order_relaxed);
+    v->site = atomic_load_explicit(&e->site, memory_order_relaxed);
+    v->n_samples = atomic_load_explicit(&e->n_samples, memory_order_relaxed);
+    v->time = atomic_load_explicit(&e->time, memory_order_relaxed);
+}
+
+/* As tracked_remove in two parts, inline, so that between them who calls reads of the entry no more than he needs: the entry, or
+   NULL where tracked_remove is to be called; and what removes it. */
+static ALWAYS_INLINE struct tracked_entry *tracked_remove_begin(struct tracked_cache *cache, uint32_t number,
+                                                                const void *block)
 {
     uint32_t now = atomic_load_explicit(&tracked_generation, memory_order_relaxed);
-    if (unlikely(!cache || cache->generation != now || cache->count == TRACKED_CACHE)) {
-        struct tracked_view was;
-        if (!tracked_remove(cache, number, block, &was)) return false;
-        *site = was.site;
-        *n_samples = was.n_samples;
-        return true;
-    }
+    if (unlikely(!cache || cache->generation != now || cache->count == TRACKED_CACHE)) return NULL;
     struct tracked_entry *e = tracked_entry_at(number);
-    if (unlikely(!e || !block)) return false;
+    if (unlikely(!e || !block)) return NULL;
     uint64_t what = atomic_load_explicit(&e->what, memory_order_relaxed);
-    if (unlikely(what >> 16 != (uintptr_t)block)) return false;
-    *site = atomic_load_explicit(&e->site, memory_order_relaxed);
-    *n_samples = atomic_load_explicit(&e->n_samples, memory_order_relaxed);
-    atomic_store_explicit(&e->what, now, memory_order_release);
+    return likely(what >> 16 == (uintptr_t)block) ? e : NULL;
+}
+
+static ALWAYS_INLINE void tracked_remove_end(struct tracked_cache *cache, uint32_t number, struct tracked_entry *e)
+{
+    atomic_store_explicit(&e->what, cache->generation, memory_order_release);
     cache->entry[cache->count++] = number;
-    return true;
 }
 
 #endif

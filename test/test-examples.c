@@ -1,5 +1,5 @@
 /* test-examples.c: the examples under Gleaner: in the growth between two profiles of the running
-   program the function that its comment names stands on top.
+   program the function that its comment names stands on top, and the cache holds what grows.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
@@ -184,6 +184,63 @@ START_TEST(top_of_the_growth)
 }
 END_TEST
 
+/* The verdict that `report PID --show survival` gives the stack whose innermost function this is. */
+static void expect_verdict(const char *table, const char *function, const char *verdict)
+{
+    char place[64], row[32];
+    snprintf(place, sizeof place, "\n      %s ", function);
+    snprintf(row, sizeof row, "\n%s ", verdict);
+    const char *at = strstr(table, place);
+    ck_assert_msg(at, "no %s in %s", function, table);
+    while (at > table && at[-1] != '\n') at--;
+    ck_assert_msg(at > table && !strncmp(at - 1, row, strlen(row)), "%s is not %s in %s", function, verdict, table);
+}
+
+/* Cache or leak?  Asked of the running service. */
+START_TEST(cache_or_leak)
+{
+    static const struct {
+        int example;
+        const char *function, *verdict;
+    } answers[] = {{0, "parse_request", "lost"}, {1, "parse_request", "lost"},
+                   {2, "compute_answer", "growing"}, {3, "compute_answer", "growing"}};
+    int i = answers[_i].example;
+    struct service s = start(getenv(examples[i].variable), examples[i].sample);
+    char request[128], number[16];
+    for (int n = 0; n < 2 * REQUESTS; n++) {
+        examples[i].request(request, sizeof request, n);
+        ask(&s, request);
+    }
+    snprintf(number, sizeof number, "%d", (int)s.pid);
+    struct ran ran = run_program((const char *[]){gleaner(), "report", number, "--show", "survival", "--top", "0", NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    expect_verdict(ran.out, answers[_i].function, answers[_i].verdict);
+    expect_no_part(ran.out, "no collection yet");
+    ran_free(&ran);
+    end(&s);
+}
+END_TEST
+
+/* The cache's answers are held by its table, and by nothing else. */
+START_TEST(holder_of_the_cache)
+{
+    struct service s = start(getenv("GLEANER_CACHE"), "all");
+    char request[128], number[16];
+    for (int i = 0; i < REQUESTS; i++) {
+        cache_request(request, sizeof request, i);
+        ask(&s, request);
+    }
+    snprintf(number, sizeof number, "%d", (int)s.pid);
+    struct ran ran = run_program((const char *[]){gleaner(), "report", "--holders", "compute_answer", number, NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    expect_part(ran.out, "\n64 of 64 held by variable `cache` in growing-cache at +");
+    expect_part(ran.out, ", and by nothing else\n    -> 1 to ");
+    expect_part(ran.out, " in add_to_cache ");
+    ran_free(&ran);
+    end(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("examples");
@@ -193,6 +250,8 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, top_of_the_growth, 0, (int)(sizeof examples / sizeof *examples));
     tcase_add_test(t, a_leak_and_a_limit);
+    tcase_add_loop_test(t, cache_or_leak, 0, 4);
+    tcase_add_test(t, holder_of_the_cache);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -2,10 +2,12 @@
    heap_verify after each.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "heap/collect.h"
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/rescue.h"
+#include "heap/white.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -389,6 +391,7 @@ static struct {
     unsigned sum_words;
     void *last_block;
     size_t asked, given;
+    bool old;
 } seen;
 
 static uint32_t on_due(struct heap_thread_hook *h, unsigned class, size_t words, unsigned *n)
@@ -413,19 +416,21 @@ static uint32_t on_allocated(struct heap_thread_hook *h, void *block, size_t ask
     return ++seen.allocated;
 }
 
-static void on_freed(struct heap_thread_hook *h, void *block, uint32_t entry)
+static void on_freed(struct heap_thread_hook *h, void *block, uint32_t entry, bool old)
 {
     (void)h;
     (void)block;
+    seen.old = old;
     must(entry >= 1 && entry <= seen.allocated);
     seen.freed++;
 }
 
-static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, size_t asked, size_t given)
+static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, size_t asked, size_t given, bool old)
 {
     (void)h;
     (void)block;
     (void)entry;
+    seen.old = old;
     seen.asked = asked;
     seen.given = given;
     seen.resized++;
@@ -517,6 +522,94 @@ START_TEST(test_sampling)
     heap_stats(&s);
     assert_sound();
     heap_set_hooks(NULL);
+}
+END_TEST
+
+static uint32_t on_due_every(struct heap_thread_hook *h, unsigned class, size_t words, unsigned *n)
+{
+    (void)h;
+    (void)class;
+    (void)words;
+    *n = 1;
+    return 0;
+}
+
+static unsigned on_large(struct heap_thread_hook *h, size_t words)
+{
+    (void)h;
+    (void)words;
+    return 1;
+}
+
+static void *free_one(void *block)
+{
+    heap_free_fast(block);
+    return NULL;
+}
+
+static bool old_when_freed(void *block, bool elsewhere)
+{
+    unsigned before = seen.freed;
+    seen.old = !heap_is_old(block);
+    if (elsewhere) {
+        pthread_t t;
+        ck_assert_int_eq(pthread_create(&t, NULL, free_one, block), 0);
+        pthread_join(t, NULL);
+    } else free_one(block);
+    ck_assert_uint_eq(seen.freed, before + 1);
+    return seen.old;
+}
+
+/* Young is what was allocated since the latest collection, whichever pool or arena it comes from and whoever frees it. */
+START_TEST(test_old_when_freed)
+{
+    static const struct heap_hooks every = {.due = on_due_every, .large = on_large, .allocated = on_allocated,
+                                            .freed = on_freed, .resized = on_resized};
+    static const size_t sizes[] = {16, 90, 1024, 1025, 5000, 30000, 40000, 300000, 5 * MIB, 300 * MIB};
+    struct white_young aged;
+    heap_set_hooks(&every);
+    for (unsigned i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        size_t size = sizes[i / 2];
+        bool elsewhere = i % 2;
+        void *old = heap_malloc(size);
+        white_make_old(&aged);
+        void *young = heap_malloc(size);
+        ck_assert_msg(!old_when_freed(young, elsewhere), "a young block of %zu", size);
+        ck_assert_msg(old_when_freed(old, elsewhere), "an old block of %zu", size);
+        for (unsigned again = 0; again < 3; again++) /* one of them has the old one's place */
+            ck_assert_msg(!old_when_freed(heap_malloc(size), elsewhere), "%zu bytes in an old one's place", size);
+    }
+    /* Resized where it is: it was old, and still is. */
+    static const size_t in_place[][2] = {{90, 70}, {5000, 4900}, {500000, 300000}, {5 * MIB, 4 * MIB}};
+    for (unsigned i = 0; i < sizeof in_place / sizeof *in_place; i++) {
+        void *block = heap_malloc(in_place[i][0]);
+        seen.old = false;
+        ck_assert_ptr_eq(heap_realloc(block, in_place[i][0] - 1), block);
+        ck_assert(!seen.old);
+        white_make_old(&aged);
+        seen.resized = 0;
+        ck_assert_ptr_eq(heap_realloc(block, in_place[i][1]), block);
+        ck_assert_uint_eq(seen.resized, 1);
+        ck_assert(seen.old);
+        ck_assert(old_when_freed(block, false));
+    }
+    /* Copied to another place: the old block was freed, the new one is young. */
+    void *block = heap_malloc(90);
+    white_make_old(&aged);
+    seen.old = false;
+    block = heap_realloc(block, 500);
+    ck_assert(seen.old);
+    ck_assert(!old_when_freed(block, false));
+    /* Its pages were moved: the place is new. */
+    block = heap_malloc(8 * MIB);
+    white_make_old(&aged);
+    seen.resized = 0;
+    void *wall = heap_malloc(8 * MIB), *moved = heap_realloc(block, 64 * MIB);
+    if (seen.resized) ck_assert(seen.old);
+    ck_assert_int_eq(old_when_freed(moved, false), moved == block);
+    ck_assert(!old_when_freed(wall, false));
+    heap_set_hooks(NULL);
+    assert_sound();
 }
 END_TEST
 
@@ -686,6 +779,7 @@ int main(void)
     tcase_add_test(t, test_fork);
     tcase_add_test(t, test_fork_counts);
     tcase_add_test(t, test_sampling);
+    tcase_add_test(t, test_old_when_freed);
     tcase_add_test(t, test_misuse);
     tcase_add_test(t, test_check);
     tcase_add_test(t, test_impossible);

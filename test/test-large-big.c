@@ -34,7 +34,8 @@ static void *get_filled(size_t size, int with) { return memset(get(size), with, 
 static void put(void *p)
 {
     uint32_t entry;
-    ck_assert_uint_gt(large_free(p, &entry), 0);
+    bool old;
+    ck_assert_uint_gt(large_free(p, &entry, &old), 0);
 }
 
 static uint64_t unused(void)
@@ -370,7 +371,8 @@ static void *exchange(void *arg)
         for (size_t at = 0; at < given; at += 256 * KIB)
             if (p[at] != p[given - 1]) ck_abort_msg("a block changed hands and contents");
         uint32_t entry;
-        if (large_free(p, &entry) != given) ck_abort_msg("a block of another size was freed");
+        bool old;
+        if (large_free(p, &entry, &old) != given) ck_abort_msg("a block of another size was freed");
         if (n % 64 == 0) large_decay(n * 1000u, 1000);
     }
     return NULL;

@@ -43,7 +43,8 @@ static void *get(size_t size)
 static size_t put(void *p)
 {
     uint32_t entry;
-    return large_free(p, &entry);
+    bool old;
+    return large_free(p, &entry, &old);
 }
 
 static struct large_stats stats(void)
@@ -98,10 +99,14 @@ START_TEST(one_block)
     ck_assert_uint_eq(put(large_address(WINDOW_LARGE_BYTES / OS_PAGE - 1)), 0);
     ck_assert_uint_eq(stats().live, 1);
     uint32_t entry;
-    ck_assert_uint_eq(large_free(p, &entry), given);
+    bool old = true;
+    ck_assert_uint_eq(large_free(p, &entry, &old), given);
     ck_assert_uint_eq(entry, 77);
-    ck_assert_uint_eq(large_free(p, &entry), 0); /* double */
+    ck_assert(!old);
+    old = true;
+    ck_assert_uint_eq(large_free(p, &entry, &old), 0); /* double */
     ck_assert_uint_eq(entry, 0);
+    ck_assert(!old);
     ck_assert_uint_eq(large_size(p), 0);
     ck_assert_uint_eq(large_resize(p, size + MIB), 0);
     struct large_stats s = stats();

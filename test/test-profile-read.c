@@ -17,11 +17,16 @@ static const char head[] = "gleaner:{\"version\":1,\"pid\":77,\"command\":\"/bin
                            "\"totals\":{\"alloc\":{\"objects\":9,\"bytes\":900},"
                            "\"live\":{\"objects\":4,\"bytes\":400}},\"suppressions\":[\"lose*\"]}";
 
+static const char lifetimes[] =
+    "#gleaner-lifetimes:{\"version\":1,\"steps\":[64,4096],\"observed\":[320,9],\"dropped\":0,\"sites\":["
+    "[4,1,0,0,1,[3,1],[1,1],[9,2],[1,2]],[5,1,1,1,0,[3,2],[1,2],[],[]]]}";
+
 /* Two stacks, one of them with two sizes of blocks; a period of 1000 bytes. */
 static struct maker *small_profile(int64_t period)
 {
     struct maker *maker = maker_new(period);
     maker_comment(maker, head);
+    maker_comment(maker, lifetimes);
     maker_time(maker, 1790000000000000000, 5000000000);
     uint64_t module = maker_module(maker, 0x10000, 0x20000, 0x1000, "/bin/server", "00ff00ff");
     uint64_t leaf = maker_place(maker, module, 0x10010), root = maker_place(maker, module, 0x10020);
@@ -31,7 +36,8 @@ static struct maker *small_profile(int64_t period)
                                             .size = 100,
                                             .alloc_points = 3,
                                             .live_points = 2,
-                                            .source = "malloc"});
+                                            .source = "malloc",
+                                            .labels = {{"site", 4}}});
     maker_add(maker, &(struct maker_sample){.places = {leaf, root},
                                             .values = {10, 2000, 5, 1000, 0, 0, 0, 0},
                                             .size = 200,
@@ -42,7 +48,8 @@ static struct maker *small_profile(int64_t period)
                                             .values = {1, 1000, 0, 0, 0, 0, 0, 0},
                                             .size = 1000,
                                             .alloc_points = 1,
-                                            .source = "calloc"});
+                                            .source = "calloc",
+                                            .labels = {{"site", 5}}});
     return maker;
 }
 
@@ -150,10 +157,12 @@ static void write_everything(struct profile *profile, FILE *nowhere)
     for (int measure = 0; measure < MEASURES_SHOWN; measure++) {
         model_sort(profile, (enum measure)measure);
         text_write(nowhere, profile, (enum measure)measure, 0);
-        json_write(nowhere, profile, (enum measure)measure, 0);
+        json_write(nowhere, profile, "live", 0);
         collapsed_write(nowhere, profile, (enum measure)measure);
         pprof_write(nowhere, profile, (enum measure)measure);
     }
+    survival_sort(profile);
+    if (profile->lifetimes) survival_write(nowhere, profile, 0);
 }
 
 /* Each kind of lost blocks; the profile brings a pattern that matches one of them. */

@@ -14,6 +14,7 @@
 #include "heap/white.h"
 #include "profile.pb-c.h"
 #include "sampler/false_lost.h"
+#include "sampler/lifetime.h"
 #include "sampler/module.h"
 #include "sampler/profile.h"
 #include "sampler/reclaim_sites.h"
@@ -109,6 +110,21 @@ bool tracked_get(uint32_t entry, struct tracked_view *to)
     *to = (struct tracked_view){
         .block = (void *)(uintptr_t)(entry << 4), .asked = 40, .site = entry, .n_samples = 1};
     return true;
+}
+
+/* Live blocks of lifetimes. */
+static struct tracked_view live[8];
+static unsigned live_count;
+bool site_exact;
+
+void tracked_each(void (*each)(uint32_t entry, const struct tracked_view *, void *user), void *user)
+{
+    for (unsigned i = 0; i < live_count; i++) each(i + 1, &live[i], user);
+}
+
+bool heap_is_old(const void *block)
+{
+    return (uintptr_t)block & 16;
 }
 
 uintptr_t caller_address(uint32_t number)
@@ -217,7 +233,7 @@ static void set_up(void)
                                    .reason = "exit",
                                    .compress = true};
     interval = 524288;
-    site_count = block_count = 0;
+    site_count = block_count = live_count = 0;
     a_caller = 0;
     made = (struct collections){0};
 }
@@ -592,6 +608,67 @@ START_TEST(samples_without_values)
 }
 END_TEST
 
+/* Deaths and ages of what lives, in points, each in its step; a site that nothing is known of has no row. */
+START_TEST(lifetimes)
+{
+    make_sites();
+    made.major = 1;
+    about.compress = false;
+    lifetime_start();
+    lifetime_allocated(NULL, 100 * LIFETIME_UNIT); /* the clock's hand */
+    struct lifetime_birth now = lifetime_now(0);
+    ck_assert_uint_eq(now.units, 100);
+    struct lifetime_death d = {.birth = {91, 0}, .now = {100, 9}, .weight = 3};
+    lifetime_died(1, &d); /* 9 units, 9 ticks: steps 4 and 8 */
+    d = (struct lifetime_death){.birth = {100, 9}, .now = {100, 9}, .weight = 2, .old = true, .elsewhere = true};
+    lifetime_died(1, &d);
+    live[0] = (struct tracked_view){.block = (void *)16, .site = 1, .n_samples = 5, .clock = 99};
+    live[1] = (struct tracked_view){.block = (void *)32, .site = 1, .n_samples = 1, .clock = 60};
+    live[2] = (struct tracked_view){.block = (void *)48, .site = 3, .n_samples = 1, .clock = 60};
+    live_count = 3;
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    static uint8_t bytes[1 << 16];
+    FILE *f = fopen(path, "r");
+    size_t length = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    Pprof__Profile *p = pprof__profile__unpack(NULL, length, bytes);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_uint_eq(p->n_comment, 2);
+    const char *text = p->string_table[p->comment[0]], *mark = "#gleaner-lifetimes:";
+    if (strncmp(text, mark, strlen(mark))) text = p->string_table[p->comment[1]];
+    ck_assert(!strncmp(text, mark, strlen(mark)));
+    json_error_t error;
+    json_t *j = json_loads(text + strlen(mark), 0, &error), *rows = json_object_get(j, "sites");
+    ck_assert_msg(j != NULL, "%s in %s", error.text, text);
+    ck_assert_uint_eq(json_array_size(rows), 2);
+    for (size_t i = 0; i < p->n_sample; i++) {
+        int64_t number = 0;
+        label_of(p, p->sample[i], "bytes", &number);
+        bool first = number == 48, third = number == 16;
+        label_of(p, p->sample[i], "site", &number);
+        ck_assert_int_gt(number, 0);
+        if (first || third)
+            ck_assert_int_eq(number, json_integer_value(json_array_get(json_array_get(rows, third), 0)));
+    }
+    /* site, young, old, elsewhere, live and old, then the steps; ages in time are of this moment */
+    json_t *row = json_array_get(rows, 0);
+    static const int expected[] = {3, 2, 2, 5};
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(json_integer_value(json_array_get(row, 1 + (size_t)i)), expected[i]);
+    json_t *died = json_loads("[[0,2,8,3],[0,2,4,3]]", 0, &error), *lives = json_loads("[[1,5,6,1],[6,1]]", 0, &error);
+    ck_assert(json_equal(json_array_get(row, 5), json_array_get(died, 0)));
+    ck_assert(json_equal(json_array_get(row, 6), json_array_get(died, 1)));
+    ck_assert(json_equal(json_array_get(row, 8), json_array_get(lives, 0)));
+    row = json_array_get(rows, 1);
+    ck_assert_int_eq(json_integer_value(json_array_get(row, 4)), 1);
+    ck_assert_uint_eq(json_array_size(json_array_get(row, 5)), 0);
+    ck_assert(json_equal(json_array_get(row, 8), json_array_get(lives, 1)));
+    json_decref(j);
+    json_decref(died);
+    json_decref(lives);
+    pprof__profile__free_unpacked(p, NULL);
+}
+END_TEST
+
 /* What is shared out carries its limits: one of three blocks of the caller was tracked. */
 START_TEST(lost_estimates)
 {
@@ -813,6 +890,7 @@ int main(void)
     tcase_add_test(t, lost_samples);
     tcase_add_test(t, samples_without_values);
     tcase_add_test(t, lost_estimates);
+    tcase_add_test(t, lifetimes);
     tcase_add_test(t, lost_json);
     tcase_add_test(t, reclaim_json);
     tcase_add_test(t, all_young);

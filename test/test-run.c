@@ -293,7 +293,7 @@ START_TEST(test_fail)
     snprintf(output, sizeof output, "-o%s", in_folder("judged.%p.gz"));
     can_leaks(3);
     ran = run_words("--fail", output, "sh", "-c", "exit 6");
-    ck_assert_int_eq(ran.status, 6);
+    ck_assert_msg(ran.status == 6, "%d %s", ran.status, ran.err);
     ck_assert_str_eq(ran.err,
                      "gleaner: no profile of sh was found: whether it leaks is not known\n");
     ran_free(&ran);

@@ -20,10 +20,11 @@ static void *address_of(uint64_t i)
 static struct tracked_view view_of(uint64_t i)
 {
     return (struct tracked_view){.block = address_of(i),
-                                 .asked = i * 1000003 & 0xffffffffffff,
+                                 .asked = i * 1000003 & TRACKED_ASKED_MOST,
                                  .site = (uint32_t)(i * 7 + 1),
                                  .n_samples = (uint32_t)i ^ 0x80000000,
                                  .time = (uint32_t)(i * 31),
+                                 .clock = i * 0x3000000007 & (((uint64_t)1 << TRACKED_CLOCK_BITS) - 1),
                                  .thread = (uint16_t)(i * 3),
                                  .flags = (uint16_t)(i & 1)};
 }
@@ -31,7 +32,7 @@ static struct tracked_view view_of(uint64_t i)
 static bool same(const struct tracked_view *a, const struct tracked_view *b)
 {
     return a->block == b->block && a->asked == b->asked && a->site == b->site &&
-           a->n_samples == b->n_samples && a->time == b->time && a->thread == b->thread &&
+           a->n_samples == b->n_samples && a->time == b->time && a->clock == b->clock && a->thread == b->thread &&
            a->flags == b->flags;
 }
 
