@@ -315,6 +315,7 @@ static void apply(void)
     take_cut_scan_unfrozen(unfrozen, verdict->unfrozen);
     if (now.complete) {
         now.lost = lost_apply(verdict, now.time, last_complete, now.number, &now.lost_bytes);
+        dead_stack_clear(); /* deeper than what is cleared afterwards */
         now.promoted = now.young > now.lost ? now.young - now.lost : 0;
         now.promoted_bytes = now.young_bytes > now.lost_bytes ? now.young_bytes - now.lost_bytes : 0;
         last_complete = now.time;
