@@ -295,6 +295,9 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
     return move(block, old, size);
 }
 
+/* A lost block is resized after all; before anything is done, since it may move, or be as large already.  False: it was reclaimed. */
+static COLD bool prove_large(void *block, uint32_t tag) { return lost_proved(block, tag, PROOF_RESIZED); }
+
 /* No block, or one that was reclaimed: its contents may be there still.  They are set aside, since the new block may be the same slot. */
 static COLD void *realloc_reclaimed(void *block, size_t size)
 {
@@ -328,8 +331,11 @@ void *heap_realloc(void *block, size_t size)
         return heap_malloc_fast(size, HEAP_REALLOC);
     }
     /* A small block of a large alignment is a large block, too. */
-    if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES)
+    if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES) {
+        uint32_t tag = large_entry(block);
+        if (unlikely(tag & TAG_LOST) && !prove_large(block, tag)) return realloc_reclaimed(block, size);
         return realloc_large(block, old, size);
+    }
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
     if (padded(size) <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;
