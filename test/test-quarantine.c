@@ -320,7 +320,7 @@ START_TEST(pool_gone)
     unsigned tried = 0;
     for (unsigned i = 0; i < 300; i++) {
         struct pool *p = pool_of(heap_malloc(600), false);
-        void *last = slot_address(p, p->slots - 1u);
+        void *last = slot_address(p, 39); /* the last one that there was, of 816 bytes */
         if (state_is_live(*state_of(last, false))) continue;
         heap_free(last);
         ck_assert_uint_eq(misuses, ++tried);
