@@ -161,7 +161,8 @@ static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool *old, boo
     *old = false;
     struct large_record *r = large_record_at(block);
     uint32_t state;
-    if (unlikely(!r || !take(r, &state, LARGE_CACHED))) return 0;
+    /* What is lost is old, also if it has come and gone in between. */
+    if (unlikely(!r || (discard && !(atomic_load(&r->state) & LARGE_OLD)) || !take(r, &state, LARGE_CACHED))) return 0;
     unsigned shard = large_shard();
     uint32_t page = large_page_of(block);
     size_t bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);

@@ -70,10 +70,7 @@ static uint32_t tag_now(const struct place *p)
 /* From now on a free of it takes the slow path and finds TAG_LOST.  False if it was freed meanwhile. */
 static bool make_lost(struct place *p, uint32_t tag)
 {
-    if (p->large) {
-        atomic_fetch_or(p->tag, TAG_LOST);
-        return true;
-    }
+    if (p->large) return large_tag_or(p->large, TAG_LOST);
     if (!p->tag) {
         if (!pool_make_entries(p->pool)) return false;
         p->tag = &atomic_load(&p->pool->entries)[p->slot];

@@ -28,7 +28,7 @@ static bool reuse_slot(uint32_t n, void *block, uint32_t place, size_t *given)
     bool medium = (uintptr_t)block - window_base >= WINDOW_MEDIUM_OFFSET;
     struct pool *p = pool_of(block, medium);
     _Atomic uint32_t *tags = atomic_load(&p->entries);
-    if (!tags || !lost_claim(n)) return false;
+    if (!tags || !(*state_of(block, medium) & STATE_OLD) || !lost_claim(n)) return false;
     unsigned class = r->class;
     *given = class_size[class];
     atomic_store(&p->reclaimed, true);
