@@ -492,7 +492,7 @@ bool collection_starved(struct heap_thread_hook *unused)
 {
     uint64_t at = os_now_coarse(), until = atomic_load(&starved_until);
     struct reclaim_figures before, after;
-    if (!reclaims || !reclaim_is_on() || at < until) return false;
+    if (!reclaims || !reclaim_is_on() || at < until || process_is_borrowed()) return false;
     if (!atomic_compare_exchange_strong(&starved_until, &until, UINT64_MAX)) return false;
     reclaim_figures(&before);
     /* Until there is something, and first of all what the next time needs. */

@@ -127,24 +127,6 @@ static const char *of_task(long folder, const char *name, uint32_t pid)
     return why;
 }
 
-static const char *by_parent(uint32_t pid)
-{
-    char path[48];
-    struct proc_text text;
-    uint64_t parent = 0;
-    print_to(path, sizeof path, "/proc/%u/status", pid);
-    if (proc_open(&text, AT_FDCWD, path, text_memory, TEXT_BYTES) != 0) return NULL;
-    for (const char *line; (line = proc_line(&text));) {
-        const char *value = proc_after(line, "PPid:");
-        if (!value) continue;
-        while (*value == ' ' || *value == '\t') value++;
-        proc_decimal(value, &parent);
-        break;
-    }
-    proc_close(&text);
-    return shares_memory(pid, (uint32_t)parent) ? SHARED : NULL;
-}
-
 const char *refuse_now(uint32_t pid)
 {
     char path[48];
@@ -153,5 +135,5 @@ const char *refuse_now(uint32_t pid)
     if (!why) why = each_entry(path, text_memory, TEXT_BYTES, "its descriptors cannot be looked at", of_descriptor, pid);
     print_to(path, sizeof path, "/proc/%u/task", pid);
     if (!why) why = each_entry(path, text_memory, TEXT_BYTES, NULL, of_task, pid);
-    return why ? why : by_parent(pid);
+    return why;
 }
