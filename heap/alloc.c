@@ -37,6 +37,12 @@ static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b
     return heap_tls.suspended ? 0 : n;
 }
 
+/* The last thing that a call does: what the layers above want to call of the program's. */
+static ALWAYS_INLINE void end_of_call(struct thread_heap *h)
+{
+    if (unlikely(h->hook.pending != 0) && heap_hooks->callbacks) heap_hooks->callbacks(&h->hook);
+}
+
 /* What a block of no sample point is tagged with. */
 static uint32_t tag_of_watched(const void *caller)
 {
@@ -106,6 +112,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     if (unlikely(!h)) goto none;
     struct bin *b = h->bin[class];
     if (unlikely(b->class == 0)) bin_open(b, class);
+    thread_heap_notice_hooks(h);
     /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
     for (unsigned tries = 0; b->n == 0; tries++)
         if (!bin_refill(h, b) && !found_memory(h, tries)) goto none;
@@ -114,6 +121,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     void *block = b->slot[--b->n];
     *state_of(block, class_is_medium(class)) = (int8_t)class;
     if (unlikely(n > 0 || every_block())) note(h, block, asked, class, source, n, caller);
+    end_of_call(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
 none:
@@ -128,6 +136,7 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     struct thread_heap *h = heap_tls.heap;
     unsigned class = b->class;
     bool first = b->left_start == 0 && b->counted == 0, now_and_then = (++h->ticks & 15) == 0;
+    thread_heap_notice_hooks(h);
     /* Where every block comes this way, ticks are blocks and no beats. */
     if (unlikely(first || (now_and_then && (b->left_start > 0 || (h->ticks & (16 * BIN_BEAT - 1)) == 0)))) {
         bin_unshare(h, b);
@@ -142,6 +151,7 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     if (likely(n > 0 || every_block())) note(h, block, asked, class, source, n, caller);
     /* A program whose bins never run empty comes by no other slow path, and memory it has freed waits for decay. */
     if (unlikely(now_and_then)) thread_heap_tick(h);
+    end_of_call(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
 }
@@ -164,6 +174,7 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     if (unlikely(heap_options.reclaim)) reclaimed_forget_large(block);
     uint32_t tag = unlikely(every_block()) ? tag_of_watched(caller) : 0;
     if (h && heap_hooks->large) {
+        thread_heap_notice_hooks(h);
         unsigned n = heap_hooks->large(&h->hook, given / 8);
         if (n > 0 && !heap_tls.suspended && heap_hooks->allocated) {
             uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, source, n);
@@ -172,6 +183,7 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     }
     if (tag) large_set_entry(block, tag);
     if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    if (h) end_of_call(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;
 none:
@@ -242,12 +254,16 @@ void *heap_aligned(size_t alignment, size_t size)
 /* ---- realloc ---- */
 
 /* False: it was reclaimed in this moment. */
-static bool resized(void *block, uint32_t tag, size_t asked, size_t given, bool old)
+static bool resized(void *block, uint32_t tag, size_t before, size_t asked, size_t given, bool old)
 {
     uint32_t entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_RESIZED)) return false;
-    if (entry && heap_hooks->resized)
-        heap_hooks->resized(heap_tls.heap ? &heap_tls.heap->hook : NULL, block, entry, asked, given, old);
+    if (!entry || !heap_hooks->resized) return true;
+    struct thread_heap *h = heap_tls.heap;
+    if (h) thread_heap_notice_hooks(h);
+    uint32_t now = heap_hooks->resized(h ? &h->hook : NULL, block, entry, before, asked, given, old);
+    if (unlikely(now != entry)) heap_retag(block, entry, now);
+    if (h) end_of_call(h);
     return true;
 }
 
@@ -265,10 +281,12 @@ static void sample_growth(void *block, size_t old, size_t size, size_t given)
 {
     struct thread_heap *h = heap_tls.heap;
     if (!h || given <= old || !heap_hooks->large || !heap_hooks->allocated) return;
+    thread_heap_notice_hooks(h);
     unsigned n = heap_hooks->large(&h->hook, (given - old) / 8);
     if (n == 0 || heap_tls.suspended) return;
     uint32_t entry = heap_hooks->allocated(&h->hook, block, size, given, HEAP_REALLOC, n);
     if (entry) large_set_entry(block, entry | (large_entry(block) & TAG_IGNORED));
+    end_of_call(h);
 }
 
 static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
@@ -286,7 +304,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
             heap_account((int64_t)given - (int64_t)old);
             if (unlikely(heap_options.reclaim) && now != block) reclaimed_forget_large(now);
             uint32_t tag = large_entry(now);
-            resized(now, tag, size, given, was_old);
+            resized(now, tag, old, size, given, was_old);
             if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
             return now;
         }
@@ -342,7 +360,7 @@ void *heap_realloc(void *block, size_t size)
         int8_t state = *state_of(block, medium);
         if (unlikely(state < 0)) {
             struct pool *p = pool_of(block, medium);
-            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), size, old, state & STATE_OLD)))
+            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), old, size, old, state & STATE_OLD)))
                 return realloc_reclaimed(block, size);
         }
         return block;

@@ -13,6 +13,13 @@ static struct heap_thread_hook *hook_of_thread(void)
     return heap_tls.heap ? &heap_tls.heap->hook : NULL;
 }
 
+/* As at the end of an allocation. */
+static void end_of_call(void)
+{
+    struct thread_heap *h = heap_tls.heap;
+    if (h && unlikely(h->hook.pending != 0) && heap_hooks->callbacks) heap_hooks->callbacks(&h->hook);
+}
+
 static bool in_area(const void *block, bool medium)
 {
     return medium ? (((uintptr_t)block - pool_tables.medium_base) >> MEDIUM_GRANULE_SHIFT) <
@@ -146,6 +153,7 @@ void heap_free_slow(void *block, bool medium)
     *state = 0;
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);
     put_away(block, class);
+    end_of_call();
 }
 
 static NOINLINE void free_large(void *block)
@@ -164,6 +172,7 @@ static NOINLINE void free_large(void *block)
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);
     struct thread_heap *h = heap_tls.heap;
     if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    end_of_call();
 }
 
 void heap_free_other(void *block)

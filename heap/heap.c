@@ -22,19 +22,27 @@ void heap_start(const struct heap_options *options)
 
 bool heap_watches(void) { return heap_options.watch; }
 
+_Atomic uint32_t heap_hooks_number;
+
 void heap_set_hooks(const struct heap_hooks *hooks)
 {
     __atomic_store_n(&heap_hooks, hooks ? hooks : &no_hooks, __ATOMIC_RELEASE);
-    /* Bins whose counters were set while nothing was sampled must ask at their next block. */
+    atomic_fetch_add(&heap_hooks_number, 1);
     struct thread_heap *h = heap_tls.heap;
     if (!h) return;
     if (heap_options.watch) heap_tls.attention |= ATTENTION_WATCH; /* made before heap_start said so */
-    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
-        struct bin *b = h->bin[c];
-        if (b->class == 0) continue;
-        b->counted += (uint64_t)(b->left_start - b->left);
-        b->left = b->left_start = b->follow = 0;
-    }
+    thread_heap_renew(h);
+}
+
+const struct heap_hooks *heap_get_hooks(void) { return heap_hooks; }
+
+bool heap_thread_is_ending(void) { return heap_tls.ending; }
+
+struct heap_thread_hook *heap_own_hook(void)
+{
+    if (unlikely(heap_tls.ending)) return NULL;
+    struct thread_heap *h = thread_heap_get();
+    return h ? &h->hook : NULL;
 }
 
 static const atomic_uint no_fork = 1;
@@ -49,10 +57,12 @@ void heap_watch_forks(const atomic_uint *word, void (*forked)(void))
 
 void heap_suspend_sampling(void) { heap_tls.suspended++; }
 void heap_resume_sampling(void) { heap_tls.suspended--; }
+bool heap_sampling_is_suspended(void) { return heap_tls.suspended != 0; }
 
 void heap_thread_exit(void)
 {
     heap_tls.ending = true;
+    if (heap_tls.heap && heap_hooks->thread_ended) heap_hooks->thread_ended(&heap_tls.heap->hook);
     thread_heap_release();
 }
 

@@ -20,8 +20,11 @@ void heap_start(const struct heap_options *options);
 bool heap_watches(void);
 
 /* Sets the hooks for the whole process (the struct must stay).  Blocks allocated before are not
-   sampled.  Call it from start-up, while there is one thread. */
+   sampled.  Call it from start-up, while there is one thread; later only with a struct in which no hook that was there is
+   missing: other threads may be between two calls of a pair.  Each thread begins its counts anew (`renewed`): the calling one at once,
+   others when they come by a slow path next, at the latest after 1024 blocks of one class. */
 void heap_set_hooks(const struct heap_hooks *hooks);
+const struct heap_hooks *heap_get_hooks(void);
 
 /* As malloc, calloc, realloc, memalign and free of the glibc manual, errno included: ENOMEM on failure
    and for sizes over PTRDIFF_MAX; free leaves errno alone; realloc(p, 0) frees and returns NULL.
@@ -57,6 +60,23 @@ bool heap_is_ignored(const void *block);
 /* So are the blocks that the calling thread allocates from now on, until the opposite; they nest. */
 void heap_ignore_begin(void);
 void heap_ignore_end(void);
+
+/* Is it suspended now? */
+bool heap_sampling_is_suspended(void);
+
+/* Was heap_thread_exit called? */
+bool heap_thread_is_ending(void);
+
+/* What the calling thread hands to hooks; NULL without memory, and at its end, when its heap is not its own any more. */
+struct heap_thread_hook *heap_own_hook(void);
+
+/* The tag (tag.h) of the live block that starts at an address; false if none does.  Exact while the block cannot be freed. */
+bool heap_tag(const void *block, uint32_t *tag);
+
+/* Changes it if it is `from` still; the flags of tag.h that are no part of the number (TAG_IGNORED, TAG_LOST) stay as they are.  A free of the
+   block then hands the new entry to `freed`.  False if it is not, or if no live block starts there. Any thread; a free in another
+   thread meanwhile either hands over the new entry, or this returns false. */
+bool heap_retag(const void *block, uint32_t from, uint32_t to);
 
 /* The thread ends: its heap is set aside for another thread.  It may allocate again afterwards (exit
    handlers do); that works and is slow. */

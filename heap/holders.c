@@ -97,7 +97,9 @@ const char *holders_make(struct holders *h, const struct cut *cut, const struct 
     roots_find(&h->roots, cut, &which); /* before anything of ours is mapped */
     if (white_make(&h->white, WHITE_LIVE)) {
         h->white.blind = &h->roots.blind;
-        if (holders_threads_find(&h->threads, cut, &h->roots) && holders_graph_make(&h->graph, &h->white, cut->pointer_guard) && look(h)) why_not = NULL;
+        bool made = holders_threads_find(&h->threads, cut, &h->roots) &&
+                    holders_graph_make(&h->graph, &h->white, cut->pointer_guard);
+        if (made && look(h)) why_not = NULL;
     }
     h->complete = h->roots.complete && !h->white.moving;
     load_all_end(&load);

@@ -1,9 +1,9 @@
 /* holders.h: who holds the blocks of a cut: for each a way from a word outside, through other blocks, to it.
 
-   Three kinds of words outside.  Those of the first last: globals, thread-local memory, mappings, what the kernel holds, blocks that the
-   program has named.  Those of the second come and go: frames of stacks, and registers.  The third, what calls have left on a stack
-   that returned, hold a block by chance.  The way to a block starts from a word of the first kind that there is of such a way, and is a shortest of
-   these.
+   Three kinds of words outside.  Those of the first last: globals, thread-local memory, mappings, what the kernel holds, blocks
+   that the program has named.  Those of the second come and go: frames of stacks, and registers.  Those of the third, what calls
+   have left on a stack, hold a block by chance.  The way to a block starts from a word of the first kind for which there is a way,
+   and is a shortest from a word of that kind.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_HOLDERS_H
 #define GLEANER_HOLDERS_H

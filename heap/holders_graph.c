@@ -9,7 +9,7 @@
 #define FIRST_DIRECTS 4096u
 #define FIRST_POINTERS (MIB / sizeof(uint32_t))
 #define AHEAD 8u    /* blocks whose first lines are fetched before they are looked at */
-#define WAITING 16u /* words whose marks are fetched, see struct pending */
+#define WAITING 16u /* words, and targets, see struct pending */
 
 /* ---- memory ---- */
 
@@ -90,20 +90,15 @@ uint32_t holders_graph_number(const struct holders_graph *g, uintptr_t start)
     return g->number_of[rank_of(&g->rank, b.area, b.granule)] - 1;
 }
 
-/* The number of the block that the word points to in this form; a new one where it was not reached before (*fresh).
-   HOLDERS_NO_BLOCK: it points to none. */
-static uint32_t reach(struct holders_graph *g, uintptr_t word, unsigned form, bool *fresh)
+/* The number of a live block of this rank; a new one where it was not reached before (*fresh). */
+static ALWAYS_INLINE uint32_t reach(struct holders_graph *g, const struct white_block *b, uint32_t rank, bool *fresh)
 {
-    struct white_block b;
-    uint32_t rank;
-    *fresh = false;
-    if (!edge_target(&g->rank, word, g->guard, form, &b, &rank)) return HOLDERS_NO_BLOCK;
-    if (g->number_of[rank] != 0) return g->number_of[rank] - 1;
+    *fresh = g->number_of[rank] == 0;
+    if (!*fresh) return g->number_of[rank] - 1;
     uint32_t number = g->count++;
     g->number_of[rank] = number + 1;
-    g->where[number] = (uint64_t)(b.start - window_base) << 8 | b.class;
-    g->bytes += b.bytes;
-    *fresh = true;
+    g->where[number] = (uint64_t)(b->start - window_base) << 8 | b->class;
+    g->bytes += b->bytes;
     return number;
 }
 
@@ -133,9 +128,12 @@ void holders_graph_words(struct holders_graph *g, const uintptr_t *from, const u
 {
     for (const uintptr_t *p = from; p < to; p++)
         for (unsigned forms = edge_forms(*p, g->guard); unlikely(forms != 0); forms &= forms - 1) {
+            struct white_block b;
+            uint32_t rank;
             bool fresh;
-            uint32_t number = reach(g, *p, (unsigned)__builtin_ctz(forms), &fresh);
-            if (number == HOLDERS_NO_BLOCK || number < g->round_first) continue;
+            if (!edge_target(&g->rank, *p, g->guard, (unsigned)__builtin_ctz(forms), &b, &rank)) continue;
+            uint32_t number = reach(g, &b, rank, &fresh);
+            if (number < g->round_first) continue;
             if (fresh) g->from[number] = HOLDERS_NO_BLOCK;
             point_to(g, number, at + (uint64_t)(p - from) * sizeof *p, kind);
         }
@@ -143,19 +141,25 @@ void holders_graph_words(struct holders_graph *g, const uintptr_t *from, const u
 
 /* ---- pointers between blocks ---- */
 
-/* A word that points into the window waits until what tells its target is in the cache: a first-in-first-out ring as the
-   marker's (mark.c), which also keeps each block's pointers together. */
+/* A word that points into the window waits until what tells its target is in the cache, and the target until its number is: two
+   first-in-first-out rings as the marker's (mark.c), which also keep each block's pointers together. */
 struct pending {
     uintptr_t word;
     uint32_t holder, index;
     uint32_t form;
 };
 
+struct target {
+    struct white_block block;
+    uint32_t rank, holder, index;
+};
+
 struct spread {
     struct holders_graph *g;
-    struct pending ring[WAITING];
-    unsigned at;
-    unsigned waiting;
+    struct pending word[WAITING];
+    struct target target[WAITING];
+    unsigned word_at, words;
+    unsigned target_at, targets;
 };
 
 static bool more_pointers(struct holders_graph *g)
@@ -187,16 +191,27 @@ static void add_pointer(struct holders_graph *g, uint32_t holder, uint32_t targe
     g->to[g->pointers++] = target;
 }
 
-static void resolve(struct holders_graph *g, const struct pending *p)
+static ALWAYS_INLINE void settle(struct holders_graph *g, const struct target *t)
 {
     bool fresh;
-    uint32_t number = reach(g, p->word, p->form, &fresh);
-    if (number == HOLDERS_NO_BLOCK) return;
+    uint32_t number = reach(g, &t->block, t->rank, &fresh);
     if (fresh) {
-        g->from[number] = p->holder;
-        g->word[number] = p->index;
+        g->from[number] = t->holder;
+        g->word[number] = t->index;
     }
-    add_pointer(g, p->holder, number);
+    add_pointer(g, t->holder, number);
+}
+
+static ALWAYS_INLINE void resolve(struct spread *s, const struct pending *p)
+{
+    struct holders_graph *g = s->g;
+    struct target t = {.holder = p->holder, .index = p->index};
+    if (!edge_target(&g->rank, p->word, g->guard, p->form, &t.block, &t.rank)) return;
+    __builtin_prefetch(&g->number_of[t.rank], 1);
+    struct target *slot = &s->target[s->target_at++ % WAITING];
+    if (s->targets == WAITING) settle(g, slot);
+    else s->targets++;
+    *slot = t;
 }
 
 static ALWAYS_INLINE void wait_for(struct spread *s, uintptr_t address, const struct pending *p)
@@ -209,15 +224,16 @@ static ALWAYS_INLINE void wait_for(struct spread *s, uintptr_t address, const st
         __builtin_prefetch(&white->area[area].bits[word]);
         __builtin_prefetch(&s->g->rank.before[area][word]);
     }
-    struct pending *slot = &s->ring[s->at++ % WAITING];
-    if (s->waiting == WAITING) resolve(s->g, slot);
-    else s->waiting++;
+    struct pending *slot = &s->word[s->word_at++ % WAITING];
+    if (s->words == WAITING) resolve(s, slot);
+    else s->words++;
     *slot = *p;
 }
 
 static void flush(struct spread *s)
 {
-    for (; s->waiting > 0; s->waiting--) resolve(s->g, &s->ring[(s->at - s->waiting) % WAITING]);
+    for (; s->words > 0; s->words--) resolve(s, &s->word[(s->word_at - s->words) % WAITING]);
+    for (; s->targets > 0; s->targets--) settle(s->g, &s->target[(s->target_at - s->targets) % WAITING]);
 }
 
 static void look_at(struct spread *s, uint32_t holder)

@@ -32,6 +32,8 @@ enum heap_source {
    (NULL in a new thread; survives in a recycled thread heap, so look at it first). */
 struct heap_thread_hook {
     void *sampler;
+    void *memprof;    /* the same for the program's own profile (memprof.h) */
+    uint32_t pending; /* set by the layers above: `callbacks` is wanted at the end of the call */
 };
 
 enum heap_misuse {
@@ -55,14 +57,27 @@ struct heap_hooks {
     uint32_t (*allocated)(struct heap_thread_hook *, void *block, size_t asked, size_t given,
                           enum heap_source, unsigned n_samples);
 
+    /* The hooks were set anew since the thread's counts were (heap_set_hooks), so these begin again: first `unused` for each class of
+       which `due` had allowed `words` words that were not used, then `renewed`, all before the thread's next `due` or `large`. */
+    void (*unused)(struct heap_thread_hook *, unsigned class, uint64_t words);
+    void (*renewed)(struct heap_thread_hook *);
+
     /* A tracked block was freed. `hook` is NULL in a thread that has no heap any more. `old`: it was live at a collection
        (STATE_OLD of pool.h); it may be gone and its slot another's by now, so nobody else can tell. */
     void (*freed)(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old);
 
-    /* A tracked block was resized: new sizes asked and given.  It is where it was, or its pages were moved to `block`.
-       `old`: it was live at a collection before that. */
-    void (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given, bool old);
+    /* A tracked block was resized: what it was given before, and the new sizes asked and given.  It is where it was, or its pages
+       were moved to `block`.  `old`: it was live at a collection before that.  Returns what is to stand in its tag from now on
+       (tag.h): an entry, a caller, or 0. */
+    uint32_t (*resized)(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t before,
+                        size_t asked, size_t given, bool old);
+
+    /* `pending` was set, and the call that did it (an allocation, a free) is at its end: the heap is whole again, nothing is
+       locked, and what is called may allocate and free. */
+    void (*callbacks)(struct heap_thread_hook *);
+
+    /* The thread ends; its heap is about to be set aside. */
+    void (*thread_ended)(struct heap_thread_hook *);
 
     /* A block that was called lost was freed, resized or written by the program (enum lost_proof of lost.h): its tag (tag.h).
        Before `freed`. `hook` may be NULL. */
@@ -72,6 +87,9 @@ struct heap_hooks {
        known, or there is no room.  *caller: that of its caller alone, itself where nothing else is known; *library: the
        loader or libc has allocated it. */
     uint32_t (*place)(uint32_t tag, const void *block, uint32_t *caller, bool *library);
+
+    /* A lost block that is tracked is being taken back: its entry, before `freed` gets what this returns (0: nothing does). */
+    uint32_t (*reclaimed)(void *block, uint32_t entry);
 
     /* A block on trial, quarantined or reclaimed, of this place (0: unknown) was proven not to be lost (enum lost_proof). */
     void (*vetoed)(struct heap_thread_hook *hook, uint32_t place, int proof);

@@ -75,7 +75,9 @@ static bool make_lost(struct place *p, uint32_t tag)
         if (!pool_make_entries(p->pool)) return false;
         p->tag = &atomic_load(&p->pool->entries)[p->slot];
     }
-    atomic_store(p->tag, tag | TAG_LOST);
+    uint32_t seen = atomic_load(p->tag);
+    if (tag_now(p) != tag || !atomic_compare_exchange_strong(p->tag, &seen, tag | TAG_LOST))
+        atomic_fetch_or(p->tag, TAG_LOST); /* somebody has put an entry there (heap_retag) */
     int8_t was = (int8_t)(*p->state & ~STATE_TRACKED);
     if (*p->state < 0) return true;
     if (!state_is_live(was) || !(was & STATE_OLD)) return false;

@@ -86,13 +86,6 @@ static uint64_t now(clockid_t clock)
 uint64_t os_now_coarse(void) { return now(CLOCK_MONOTONIC_COARSE); }
 uint64_t os_realtime(void) { return now(CLOCK_REALTIME); }
 
-uint64_t os_ticks(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    return (uint64_t)ts.tv_sec * OS_TICKS + (uint32_t)ts.tv_nsec / (1000000000u / OS_TICKS);
-}
-
 /* splitmix64, Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. */
 static uint64_t split_mix(uint64_t *state)
 {

@@ -7,6 +7,8 @@
 
 #include "heap/base.h"
 
+#include <time.h>
+
 /* Maps `bytes` (a multiple of OS_PAGE) of zeroed private memory exactly at `address`.  False if the
    range is occupied in part (nothing is changed then) or if the system refuses. `*occupied`, where
    not NULL, tells the two apart. */
@@ -32,9 +34,14 @@ void os_populate(void *address, size_t bytes);
 uint64_t os_now_coarse(void);
 uint64_t os_realtime(void);
 
-/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
+/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second.  Inline: with every word sampled it is asked for at each malloc and free. */
 #define OS_TICKS 64
-uint64_t os_ticks(void);
+static ALWAYS_INLINE uint64_t os_ticks(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    return (uint64_t)ts.tv_sec * OS_TICKS + (uint32_t)ts.tv_nsec / (1000000000u / OS_TICKS);
+}
 
 /* Fills `bytes` with random data: AT_RANDOM's bytes, the clock and addresses, never a system call
    that a seccomp filter may kill for (mimalloc#249). */

@@ -19,7 +19,9 @@ bool quarantine_is_unchanged(uintptr_t block, size_t bytes, uint64_t hash)
 static void forget_entry(uint32_t tag, void *block)
 {
     struct heap_thread_hook *hook = heap_tls.heap ? &heap_tls.heap->hook : NULL;
-    if (tag_entry(tag) && heap_hooks->freed) heap_hooks->freed(hook, block, tag_entry(tag), true);
+    uint32_t entry = tag_entry(tag);
+    if (entry && heap_hooks->reclaimed) entry = heap_hooks->reclaimed(block, entry);
+    if (entry && heap_hooks->freed) heap_hooks->freed(hook, block, entry, true);
 }
 
 static bool reuse_slot(uint32_t n, void *block, uint32_t place, size_t *given)

@@ -88,6 +88,24 @@ static void adopt_bins(struct thread_heap *h)
         heap_tls.by_class[c] = heap_tls.by_class[c | STATE_OLD] = h->bin[c];
     heap_tls.heap = h;
     if (heap_options.watch) heap_tls.attention |= ATTENTION_WATCH;
+    thread_heap_notice_hooks(h);
+}
+
+/* In a bin whose `left` is below zero the slow path is at work on the block that was one too many for it: that one is not used yet.
+   Bins whose counts were set while nothing was sampled have no end, and nothing to give back. */
+void thread_heap_renew(struct thread_heap *h)
+{
+    h->hooks = atomic_load_explicit(&heap_hooks_number, memory_order_acquire);
+    for (unsigned c = 1; c <= POOL_CLASSES; c++) {
+        struct bin *b = h->bin[c];
+        if (b->class == 0) continue;
+        uint64_t blocks = (uint64_t)b->follow + (uint64_t)(b->left > 0 ? b->left : 0);
+        if (blocks > 0 && blocks <= UINT32_MAX && heap_hooks->unused)
+            heap_hooks->unused(&h->hook, c, blocks * (class_size[c] / 8));
+        b->counted += (uint64_t)(b->left_start - b->left);
+        b->left = b->left_start = b->follow = 0;
+    }
+    if (heap_hooks->renewed) heap_hooks->renewed(&h->hook);
 }
 
 struct thread_heap *thread_heap_get(void)

@@ -27,6 +27,7 @@ struct thread_heap {
     uint32_t ticks;
     uint64_t trimmed; /* os_now_coarse of the last trim_bins */
     uint32_t takes_since_fork; /* pools wanted since a fork left heaps broken */
+    uint32_t hooks; /* heap_hooks_number when its counts began */
     _Atomic uint32_t state; /* enum heap_state */
     _Atomic uint32_t link;  /* next idle or spare heap */
     _Atomic uint32_t notices; /* newest pool with returned slots, id + 1; 0: none */
@@ -86,5 +87,14 @@ static inline void heap_notice_fork(void)
 
 HIDDEN extern struct heap_options heap_options;
 HIDDEN extern const struct heap_hooks *heap_hooks; /* never NULL */
+HIDDEN extern _Atomic uint32_t heap_hooks_number;  /* how often they were set */
+
+/* The heap's counts begin anew, since the hooks were set (heap_set_hooks). */
+void thread_heap_renew(struct thread_heap *);
+
+static ALWAYS_INLINE void thread_heap_notice_hooks(struct thread_heap *h)
+{
+    if (unlikely(h->hooks != atomic_load_explicit(&heap_hooks_number, memory_order_acquire))) thread_heap_renew(h);
+}
 
 #endif

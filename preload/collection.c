@@ -30,6 +30,7 @@
 #include "preload/snapshot.h"
 #include "preload/stop.h"
 #include "preload/take_cut.h"
+#include "sampler/memprof.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -280,6 +281,7 @@ static void finished(void)
     remember_settle();
     new_budget();
     if (!minor) next_majors();
+    memprof_collected(now.time, !minor && now.complete);
     if (collection_done) collection_done(&now);
 }
 
@@ -449,6 +451,7 @@ int collection_run(enum collection_kind kind, enum collection_trigger trigger, b
     dead_stack_clear();
     int e = run_and_wait(kind, trigger, wait, urgent);
     dead_stack_clear();
+    memprof_run();
     return e;
 }
 

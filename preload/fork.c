@@ -11,12 +11,14 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/fork.h"
 #include "heap/heap.h"
+#include "heap/one_thread.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/collection.h"
 #include "preload/exit.h"
 #include "preload/output.h"
 #include "preload/own_memory.h"
+#include "sampler/memprof.h"
 #include "sampler/sampler.h"
 
 #include <pthread.h>
@@ -47,6 +49,7 @@ static void child(void)
     if (wiped) atomic_store(wiped, 1);
     heap_fork_child();
     sampler_fork_child();
+    memprof_fork_child(!ONE_THREAD());
     output_forked();
     exit_forked();
     collection_forked();

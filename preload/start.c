@@ -22,6 +22,7 @@
 #include "preload/start_folder.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
+#include "sampler/memprof.h"
 #include "sampler/reclaim_sites.h"
 #include "sampler/sampler.h"
 
@@ -77,8 +78,6 @@ static void read_config(char *const *environment)
 static void start_sampler(void)
 {
     const struct config *c = &face_config;
-    if (c->sample_bytes == 0 && !c->sample_all) return;
-    if (!c->follow && !output_first()) return;
     const struct sampler_options options = {
         .interval = c->sample_bytes,
         .all = c->sample_all,
@@ -88,6 +87,9 @@ static void start_sampler(void)
         .seed = c->seed,
         .warn = say,
     };
+    memprof_configure(&options);
+    if (c->sample_bytes == 0 && !c->sample_all) return;
+    if (!c->follow && !output_first()) return;
     sampler_start(&options, &hooks);
 }
 

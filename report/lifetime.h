@@ -21,7 +21,7 @@ struct lifetime {
 struct lifetimes {
     double tick, unit;                   /* seconds, bytes of a step of age 1 */
     double observed_time, observed_span; /* in ticks, units: since the start, or the fork */
-    double dropped;                      /* deaths whose age was not kept: a table was full */
+    double dropped;                      /* blocks whose age was not kept: a table was full */
     const char **comments;               /* as the file had them, "#gleaner-lifetimes:…" */
     size_t comment_count;
 };

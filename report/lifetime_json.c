@@ -93,6 +93,6 @@ json_t *lifetime_observed_json(const struct profile *profile)
     const struct lifetimes *all = profile->lifetimes;
     if (!all) return json_null();
     return json_pack("{s:f,s:o,s:o}", "seconds", all->observed_time * all->tick, "bytes",
-                     json_whole(all->observed_span * all->unit), "deaths_dropped",
+                     json_whole(all->observed_span * all->unit), "dropped",
                      json_whole(all->dropped));
 }

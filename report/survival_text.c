@@ -148,7 +148,7 @@ static void print_notes(FILE *to, const struct profile *profile, bool old_known)
         fputs("    note: nobody has looked for lost blocks: what grows may be a leak "
               "(gleaner report PID --show survival looks)\n", to);
     if (all->dropped > 0)
-        fprintf(to, "    note: the ages of %.0f deaths were not kept: the table was full\n", all->dropped);
+        fprintf(to, "    note: the ages of %.0f blocks were not kept: a table was full\n", all->dropped);
     if (all->observed_time < LIFETIME_TICKS)
         fputs("    note: less than a second was observed: what grows is judged by bytes allocated\n", to);
 }

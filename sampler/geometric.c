@@ -133,3 +133,18 @@ uint64_t geometric_count(const struct geometric *g, struct random_streams *strea
     float_env_restore(&env);
     return n;
 }
+
+/* Each point in turn lies there with the chance kept words left / words left. */
+unsigned geometric_kept(struct random_streams *streams, unsigned n, uint64_t words, uint64_t kept)
+{
+    unsigned stay = 0;
+    uint32_t u[RANDOM_STREAMS];
+    for (unsigned i = 0; i < n && kept > 0; i++, words--) {
+        if (i % RANDOM_STREAMS == 0) random_batch(streams, u);
+        /* u / 2^32 < kept / words, without a division. */
+        if (((unsigned __int128)u[i % RANDOM_STREAMS] * words) >> 32 >= kept) continue;
+        stay++;
+        kept--;
+    }
+    return stay;
+}

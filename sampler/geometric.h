@@ -29,6 +29,10 @@ void geometric_batch(const struct geometric *, struct random_streams *,
 #define GEOMETRIC_MANY ((uint64_t)1 << 16)
 uint64_t geometric_count(const struct geometric *, struct random_streams *, uint64_t words);
 
+/* How many of `n` points in `words` words (fewer than 2^44) lie in the first `kept` of them, where each word is as likely to
+   hold one as another. */
+unsigned geometric_kept(struct random_streams *, unsigned n, uint64_t words, uint64_t kept);
+
 /* log(u) for the float u nearest to ((y >> 1) + 1/2) / 2^31, which is in (0, 1]: never positive, 0
    only for u = 1, and wrong by at most GEOMETRIC_LOG_ERROR of itself (tested for every u that
    occurs). */

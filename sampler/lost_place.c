@@ -6,7 +6,7 @@
 
 struct lost_place lost_caller_of(uint32_t tag)
 {
-    uint32_t caller = tag_caller(tag);
+    uint32_t caller = tag_caller(tracked_tag(tag));
     if (caller && caller_address(caller)) return (struct lost_place){LOST_AT_CALLER, caller};
     return (struct lost_place){LOST_NOWHERE, 0};
 }

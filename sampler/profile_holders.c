@@ -16,7 +16,7 @@
 #include "sampler/profile_writer.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
-#include "sampler/walk.h"
+#include "sampler/walk_frame.h"
 
 #include <fcntl.h>
 #include <string.h>

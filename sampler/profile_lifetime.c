@@ -127,6 +127,7 @@ void profile_lifetime(struct writer *w)
     /* A child has old blocks of its parent's. */
     bool old = collected.minor + collected.major > 0 || r.stats.since > 0;
     if (!lifetime_live_make(&r.live, &r.stats, old)) return; /* the rest of the profile is worth having without */
+    r.stats.dropped += r.live.lost;
     site_each(row, &r);
     if (r.open) close_comment(&r);
     lifetime_live_free(&r.live);

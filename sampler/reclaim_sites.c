@@ -74,10 +74,11 @@ uint32_t reclaim_sites_place(uint32_t tag, const void *block, uint32_t *caller, 
         bool early = frame.flags & STACK_EARLY;
         place = find(LOST_AT_SITE, stack, frame.module, early);
         *caller = of_caller(caller_intern(frame.address), frame.module, early);
-    } else if (tag_caller(tag)) {
-        uintptr_t address = caller_address(tag_caller(tag));
+    } else if (tag_caller(tracked_tag(tag))) {
+        uint32_t number = tag_caller(tracked_tag(tag));
+        uintptr_t address = caller_address(number);
         uint32_t module = address && module_lock_free() ? module_of(address - 1) : 0;
-        place = *caller = address ? of_caller(tag_caller(tag), module, false) : 0;
+        place = *caller = address ? of_caller(number, module, false) : 0;
     }
     *library = place && sites[place].library;
     return place;

@@ -189,6 +189,8 @@ static inline void live_changed(struct thread *t, int64_t n)
     }
 }
 
+static inline unsigned shard_of(const struct thread *t) { return every_word ? (t->number - 1) % SITE_SHARDS : 0; }
+
 static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
 {
     heap_suspend_sampling();
@@ -197,11 +199,11 @@ static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum 
     /* Sizes given are multiples of 16, so that the low bits are free. */
     uint64_t key = (uint64_t)stack << 32 | given | (uint64_t)source;
     if (unlikely(stack == 0 || given % 16 != 0 || given > UINT32_MAX))
-        return site_find(stack, given, source);
+        return site_find(stack, given, source, shard_of(t));
     struct site_at_hand *h = &t->sites[key * 0x9e3779b97f4a7c15u >> 56];
     _Static_assert(SITES_AT_HAND == 1 << (64 - 56) && HEAP_SOURCES <= 16, "what the key leaves");
     if (unlikely(h->key != key)) {
-        uint32_t site = site_find(stack, given, source);
+        uint32_t site = site_find(stack, given, source, shard_of(t));
         if (site == SITE_DROPPED) return site;
         *h = (struct site_at_hand){key, site};
     }
@@ -292,31 +294,14 @@ slow:
     freed_slow(t, block, entry, old);
 }
 
-/* How many of `n` points in `words` words lie in the first `kept` of them: each point in turn lies
-   there with the chance kept words left / words left, for a point is as likely in one word as in
-   another. */
-static unsigned points_kept(struct thread *t, unsigned n, uint64_t words, uint64_t kept)
-{
-    unsigned stay = 0;
-    uint32_t u[RANDOM_STREAMS];
-    for (unsigned i = 0; i < n && kept > 0; i++, words--) {
-        if (i % RANDOM_STREAMS == 0) random_batch(&t->random, u);
-        /* u / 2^32 < kept / words, without a division; words are fewer than 2^44. */
-        if (((unsigned __int128)u[i % RANDOM_STREAMS] * words) >> 32 >= kept) continue;
-        stay++;
-        kept--;
-    }
-    return stay;
-}
-
 /* A resize in place is, for the sites and for lifetimes, a free and an allocation that keeps its place, as it is where realloc has to
    copy: the points in the words that stay remain, and those that are new are tried. */
-static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, size_t asked,
-                    size_t given, bool old)
+static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t entry,
+                        size_t given_before, size_t asked, size_t given, bool old)
 {
     struct thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
-    if (!tracked_get(entry, &v)) return;
+    if (!tracked_get(entry, &v)) return entry;
     const void *from = v.block;
     v.block = block; /* a large one may have moved with its pages */
     uint32_t site = v.site;
@@ -329,7 +314,7 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         if (every_word)
             v.n_samples = points_of_all(given / WORD);
         else if (before > given)
-            v.n_samples = points_kept(t, was, before / WORD, given / WORD);
+            v.n_samples = geometric_kept(&t->random, was, before / WORD, given / WORD);
         else if (before)
             v.n_samples =
                 points_of_all((size_t)was + walk(t, HEAP_CLASS_LARGE, (given - before) / WORD));
@@ -345,6 +330,14 @@ static void resized(struct heap_thread_hook *hook, void *block, uint32_t entry, 
         PROBE3(otel_memory, alloc, block, asked, v.n_samples * interval);
     }
     tracked_change(entry, &v);
+    return entry;
+}
+
+/* They had been counted against the gap. */
+static void unused(struct heap_thread_hook *hook, unsigned class, uint64_t words)
+{
+    struct thread *t = hook->sampler;
+    if (t) t->gap[class] += words;
 }
 
 void sampler_start(const struct sampler_options *options, struct heap_hooks *hooks)
@@ -374,6 +367,7 @@ void sampler_start(const struct sampler_options *options, struct heap_hooks *hoo
     hooks->allocated = allocated;
     hooks->freed = freed;
     hooks->resized = resized;
+    if (!every_word) hooks->unused = unused;
 }
 
 uint64_t sampler_interval(void)

@@ -153,10 +153,11 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-uint32_t site_find(uint32_t stack, size_t given, enum heap_source source)
+uint32_t site_find(uint32_t stack, size_t given, enum heap_source source, unsigned shard)
 {
     if (unlikely(!started || stack == 0 || given == 0)) goto drop;
-    uint64_t key = (uint64_t)stack << 32 | ((uint32_t)source + 1);
+    if (unlikely(RELAXED(load, &next_record) > SITES_MAX / 4)) shard = 0;
+    uint64_t key = (uint64_t)stack << 32 | shard << 8 | ((uint32_t)source + 1);
     uint64_t h = mix(key + given * 0x9e3779b97f4a7c15u);
     uint64_t tag = h & ~(uint64_t)0xffffffff;
     unsigned first = (unsigned)(h >> 29) % SLOTS;
@@ -201,7 +202,7 @@ uint32_t site_stack(uint32_t site)
 enum heap_source site_source(uint32_t site)
 {
     uint32_t s = (uint32_t)RELAXED(load, &record_at(site)->key);
-    return s ? (enum heap_source)(s - 1) : HEAP_MALLOC;
+    return s ? (enum heap_source)((s & 0xff) - 1) : HEAP_MALLOC;
 }
 
 #define COUNT_BITS SITE_COUNT_BITS

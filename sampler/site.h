@@ -34,8 +34,14 @@ struct site_view {
    called then but site_each and site_stats, which find nothing. */
 bool site_start(bool exact);
 
-/* The number of the site, made if it is new; SITE_DROPPED when that fails.  Any thread, lock-free. */
-uint32_t site_find(uint32_t stack, size_t given, enum heap_source source);
+/* Threads that count at one site meet at its cache lines for every block where every word is sampled (some 15 % of the time with
+   two threads, and worse with each more).  There a thread takes the sites of its shard, a number below this: a stack, a
+   size and a source then have up to so many sites, which add up. */
+#define SITE_SHARDS 16u
+
+/* The number of the site, made if it is new; SITE_DROPPED when that fails.  Where sites are many they have no shards any more. Any
+   thread, lock-free. */
+uint32_t site_find(uint32_t stack, size_t given, enum heap_source source, unsigned shard);
 
 /* A sampled block with n sample points and `given` bytes was allocated at the site, or freed. Any
    thread, one atomic addition (three unless exact). */

@@ -16,7 +16,7 @@ struct site_counts {
 };
 
 struct site_record {
-    _Atomic uint64_t key;   /* stack << 32 | source + 1; 0: not claimed */
+    _Atomic uint64_t key;   /* stack << 32 | shard << 8 | source + 1; 0: not claimed */
     _Atomic uint64_t given; /* bytes; 0 until the claimer has filled it */
     struct site_counts allocated, freed;
     _Atomic uint64_t base_blocks, base_n; /* generation << 48 | count; see 4 */

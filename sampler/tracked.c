@@ -26,6 +26,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/meta.h"
 #include "heap/syscall.h"
+#include "heap/tag.h"
 #include "sampler/tracked_entry.h"
 
 #include <sys/sysinfo.h>
@@ -237,8 +238,11 @@ bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *bl
     return true;
 }
 
+uint32_t (*tracked_below)(uint32_t);
+
 bool tracked_get(uint32_t number, struct tracked_view *v)
 {
+    if (unlikely(number >= TRACKED_MAX)) number = tag_entry(tracked_tag(number));
     struct tracked_entry *e = number ? entry_at(number) : NULL;
     if (!e) return false;
     uint64_t what = atomic_load_explicit(&e->what, memory_order_acquire);

@@ -6,7 +6,7 @@
 
 #include "heap/base.h"
 
-#define TRACKED_MAX ((uint32_t)1 << 29) /* entries: 16 GiB of them, half of the metadata area */
+#define TRACKED_MAX ((uint32_t)3 << 27) /* entries: 12 GiB of them; numbers above are the program's own profile's (memprof_entry.h) */
 
 /* Entries that a thread has at hand, so that threads do not meet at one word for every block.  All
    zero at first; belongs to one thread at a time. */
@@ -35,6 +35,13 @@ struct tracked_view {
     uint16_t flags;
 };
 
+/* What lies below a tag (tag.h) whose number is not one of ours: the tag that the block would have without.  NULL: there are none. */
+extern uint32_t (*tracked_below)(uint32_t tag);
+static inline uint32_t tracked_tag(uint32_t tag)
+{
+    return tracked_below ? tracked_below(tag) : tag;
+}
+
 /* Before the first entry.  `limit`: bytes that the table may take; 0: the default, a quarter of the
    machine's memory.  (An entry is 32 bytes, so a heap of blocks of 64 bytes on average can be
    tracked whole until it and its entries fill three quarters of the memory; with the default
@@ -50,7 +57,7 @@ uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *);
 bool tracked_remove(struct tracked_cache *cache, uint32_t entry, const void *block,
                     struct tracked_view *was);
 
-/* Reads an entry; false if it is none. Any thread; exact while its block cannot be freed meanwhile. */
+/* Reads an entry; false if it is none.  Of a number above TRACKED_MAX the entry that lies below it.  Any thread; exact while its block cannot be freed meanwhile. */
 bool tracked_get(uint32_t entry, struct tracked_view *);
 
 /* Changes what is known of a live block (the same block): the caller must own the block. */

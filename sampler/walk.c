@@ -192,39 +192,9 @@ static void leave_signal(struct walk_state *s)
 #endif
 }
 
-uintptr_t walk_frame_of(const void *context, uintptr_t low, uintptr_t high, uintptr_t address)
+struct cfi_rule walk_rule(uintptr_t pc)
 {
-    const ucontext_t *uc = context;
-    struct walk_state s = {0};
-#if defined(__x86_64__)
-    s.pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-    s.sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
-    s.fp = (uintptr_t)uc->uc_mcontext.gregs[REG_RBP];
-#elif defined(__aarch64__)
-    s.pc = uc->uc_mcontext.pc;
-    s.sp = uc->uc_mcontext.sp;
-    s.fp = uc->uc_mcontext.regs[29];
-    s.lr = uc->uc_mcontext.regs[30];
-#endif
-    uint32_t now = generation_now();
-    s.pc++; /* as a return address */
-    for (unsigned n = 0; n < 1024; n++) {
-        if (s.sp < low || s.sp >= high || s.sp % 8 != 0) return 0;
-        struct cfi_rule rule = unpack(rule_of(s.pc - 1, now));
-        if (rule.kind != CFI_PLAIN || rule.cfa_load) return 0;
-        uintptr_t cfa = (rule.cfa_fp ? s.fp : s.sp) + (uintptr_t)(intptr_t)rule.cfa_offset;
-        if (cfa < s.sp || cfa > high || cfa % 8 != 0 || (cfa == s.sp && n > 0)) return 0;
-        if (address < cfa) return s.pc;
-        uintptr_t ra = cfa + (uintptr_t)(intptr_t)rule.ra_slot, fp = cfa + (uintptr_t)(intptr_t)rule.fp_slot;
-        if (rule.ra_slot && (ra < low || ra > high - 8)) return 0;
-        if (rule.fp_slot && (fp < low || fp > high - 8)) return 0;
-        if (rule.fp_slot) s.fp = word_at(fp);
-        if (!rule.ra_slot && n > 0) return 0;
-        s.pc = rule.ra_slot ? code_at(ra) : s.lr;
-        s.sp = cfa;
-        if (s.pc < LOWEST_CODE) return 0;
-    }
-    return 0;
+    return unpack(rule_of(pc, generation_now()));
 }
 
 /* One step outwards.  `at` says where the caller's pc and fp were read. */

@@ -104,9 +104,9 @@ unsigned walk_again(struct walk_trace *trace, uintptr_t own, uintptr_t bytes, un
    frame has no plain rule. */
 bool walk_out(struct walk_state *state, uintptr_t own, uintptr_t bytes);
 
-/* In a copy of a process: the function in whose frame `address` lies, by a return address into it (for the innermost frame its pc + 1).
-   `context` is the ucontext_t of the thread whose stack, [low, high), it is.  0 if that cannot be told. */
-uintptr_t walk_frame_of(const void *context, uintptr_t low, uintptr_t high, uintptr_t address);
+/* The rule of a code address (cfi.h), from the cache. */
+struct cfi_rule;
+struct cfi_rule walk_rule(uintptr_t pc);
 
 /* Walks by frame pointers from `from->fp` alone; never faults, whatever the register holds. */
 unsigned walk_frame_pointers(const struct walk_state *from, uintptr_t *frames, unsigned max);

@@ -241,6 +241,45 @@ START_TEST(holder_of_the_cache)
 }
 END_TEST
 
+/* Runs an example on the lines of a shell command's output, sampling off. */
+static struct ran example_on(const char *lines, const char *variable)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "(%s) | %s run -s 0 -o %s -c collect:report -- %s", lines, gleaner(), in_folder("e.pb.gz"),
+             getenv(variable));
+    struct ran ran = run_program((const char *[]){"sh", "-c", command, NULL});
+    ck_assert_msg(ran.status == 0, "%s%s", ran.out, ran.err);
+    return ran;
+}
+
+/* Of the blocks that a tracker sees the sessions die old, and nothing else. */
+START_TEST(deaths_of_old_blocks)
+{
+    struct ran ran = example_on("echo open a; seq 250; echo open b; echo close b; echo close a; seq 250", "GLEANER_OLD_DEATHS");
+    const char *death = strstr(ran.out, "an old block");
+    ck_assert_msg(death != NULL, "%s", ran.out);
+    expect_part(death, " died after ");
+    expect_part(death, " allocated in open_session+");
+    ck_assert_ptr_null(strstr(death + 1, "an old block")); /* b died young, and so did all answers */
+    ran_free(&ran);
+}
+END_TEST
+
+/* 3000 nodes of 64 bytes are held: 192000 bytes, of whose words one in twenty was sampled (deviation 5400). */
+START_TEST(pool_by_caller)
+{
+    struct ran ran = example_on("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo few words are as long as incomprehensibilities-$i; done",
+                                "GLEANER_ARENA");
+    double bytes;
+    const char *line = strstr(ran.err, "about 0 bytes of the pool are held by nodes from take_word+");
+    ck_assert_msg(line != NULL, "%s", ran.err);
+    line = strchr(line, '\n');
+    ck_assert_int_eq(sscanf(line, "\nabout %lf bytes of the pool are held by nodes from take_long_word+", &bytes), 1);
+    ck_assert_msg(bytes > 192000 - 5 * 5400 && bytes < 192000 + 5 * 5400, "%g bytes", bytes);
+    ran_free(&ran);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("examples");
@@ -252,6 +291,8 @@ int main(void)
     tcase_add_test(t, a_leak_and_a_limit);
     tcase_add_loop_test(t, cache_or_leak, 0, 4);
     tcase_add_test(t, holder_of_the_cache);
+    tcase_add_test(t, deaths_of_old_blocks);
+    tcase_add_test(t, pool_by_caller);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -425,7 +425,7 @@ static void on_freed(struct heap_thread_hook *h, void *block, uint32_t entry, bo
     seen.freed++;
 }
 
-static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, size_t asked, size_t given, bool old)
+static uint32_t on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, size_t before, size_t asked, size_t given, bool old)
 {
     (void)h;
     (void)block;
@@ -434,6 +434,7 @@ static void on_resized(struct heap_thread_hook *h, void *block, uint32_t entry, 
     seen.asked = asked;
     seen.given = given;
     seen.resized++;
+    return entry;
 }
 
 static size_t resident_pages(void *from, size_t bytes)

@@ -137,22 +137,23 @@ static const struct {
     const char *mode, *kind, *variable; /* "": it has none */
     const char *module, *thread, *function;
     json_int_t offset; /* in the variable */
+    const char *text;  /* is in the words for it */
 } places[] = {
-    {"in_global", "module", "global_holder", "holders-program", "", "", 0},
-    {"interior", "module", "global_holder", "holders-program", "", "", 0},
-    {"in_static", "module", "static_holder", "holders-program", "", "", 24},
-    {"in_library", "module", "kept_by_library", "libholders-lib.so", "", "", 0},
-    {"in_library_table", "module", "library_table", "libholders-lib.so", "", "", 8},
-    {"in_tls", "tls", "thread_local_holder", "", "holders-program", "", 0},
-    {"in_thread_tls", "tls", "thread_local_holder", "", "tls-holder", "", 0},
-    {"in_key", "tls", "", "", "holders-program", "", 0},
-    {"in_frame", "stack", "", "", "frame-holder", "frame_of_thread", 0},
-    {"in_main", "stack", "", "", "holders-program", "main", 0},
-    {"in_epoll", "kernel", "", "", "", "", 0},
-    {"in_timer", "kernel", "", "", "", "", 0},
-    {"in_mapping", "mapping", "", "", "", "", 0},
-    {"in_shared_mapping", "mapping", "", "/dev/zero (deleted)", "", "", 0},
-    {"in_memfd", "mapping", "", "/memfd:cache-file (deleted)", "", "", 0},
+    {"in_global", "module", "global_holder", "holders-program", "", "", 0, "variable `global_holder` in holders-program"},
+    {"interior", "module", "global_holder", "holders-program", "", "", 0, "variable `global_holder` in holders-program"},
+    {"in_static", "module", "static_holder", "holders-program", "", "", 24, "` in holders-program at +24"},
+    {"in_library", "module", "kept_by_library", "libholders-lib.so", "", "", 0, "in libholders-lib.so"},
+    {"in_library_table", "module", "library_table", "libholders-lib.so", "", "", 8, "`library_table` in libholders-lib.so at +8"},
+    {"in_tls", "tls", "thread_local_holder", "", "holders-program", "", 0, "thread-local variable `thread_local_holder` of thread "},
+    {"in_thread_tls", "tls", "thread_local_holder", "", "tls-holder", "", 0, " (tls-holder)"},
+    {"in_key", "tls", "", "", "holders-program", "", 0, "behind its thread pointer"},
+    {"in_frame", "stack", "", "", "frame-holder", "frame_of_thread", 0, "a frame of frame_of_thread on the stack of thread "},
+    {"in_main", "stack", "", "", "holders-program", "main", 0, "a frame of main on the stack of thread "},
+    {"in_epoll", "kernel", "", "", "", "", 0, "the kernel: epoll descriptor "},
+    {"in_timer", "kernel", "", "", "", "", 0, "the kernel: a timer"},
+    {"in_mapping", "mapping", "", "", "", "", 0, "an anonymous mapping (0x"},
+    {"in_shared_mapping", "mapping", "", "/dev/zero (deleted)", "", "", 0, "mapping /dev/zero (deleted) (0x"},
+    {"in_memfd", "mapping", "", "/memfd:cache-file (deleted)", "", "", 0, ") at +512"},
 };
 enum { PLACES = sizeof places / sizeof *places };
 
@@ -174,6 +175,7 @@ START_TEST(names_the_place)
     ck_assert_msg(ends_in(text(root, "module"), places[i].module), "%s", text(root, "module"));
     ck_assert_str_eq(text(root, "thread"), places[i].thread);
     ck_assert_str_eq(text(root, "function"), places[i].function);
+    ck_assert_msg(strstr(text(root, "text"), places[i].text) != NULL, "%s", text(root, "text"));
     ck_assert(json_is_true(json_object_get(json, "complete")));
     if (*places[i].variable) ck_assert_int_ge(retained(json, places[i].variable), 777);
     json_decref(json);

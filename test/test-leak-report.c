@@ -516,7 +516,7 @@ START_TEST(test_unsuppressed)
     make_profile("leaks.pb.gz", LEAKS | COLLECTED, 7, 77, NULL);
     for (int round = 0; round < 3; round++) {
         static const double expected[] = {24, 21, 0};
-        struct profile *profile = load_profile(in_folder("leaks.pb.gz"), false);
+        struct profile *profile = load_profile(in_folder("leaks.pb.gz"), ASK_PROFILE);
         suppress_known(profile, round == 2 ? &all : &known, round > 0);
         ck_assert_double_eq(unsuppressed_blocks(profile), expected[round]);
         profile_free(profile);

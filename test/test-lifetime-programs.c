@@ -50,12 +50,14 @@ static void expect_verdict(const json_t *report, const char *function, const cha
                   json_is_string(is) ? json_string_value(is) : "nothing", verdict);
 }
 
+static const char *collector = "nursery:64M"; /* more than the programs allocate: one collection, at the end */
+
 /* Runs the program; returns its report, and the bytes of a round. */
 static json_t *run(const char *sample, const char *leaks, const char *const arguments[3], double *round)
 {
-    const char *argv[16] = {gleaner(), "run", "-c", "seed:5", "-s", sample, "-o", in_folder("p.pb.gz"), leaks,
-                            program()};
-    for (int i = 0; i < 3 && arguments[i]; i++) argv[10 + i] = arguments[i];
+    const char *argv[20] = {gleaner(), "run", "-c", "seed:5", "-s", sample, "-o", in_folder("p.pb.gz"), leaks,
+                            "-c", "collect:report", "-c", collector, program()};
+    for (int i = 0; i < 3 && arguments[i]; i++) argv[14 + i] = arguments[i];
     struct ran ran = run_program(argv);
     ck_assert_msg(ran.status == 0, "%d: %s", ran.status, ran.err);
     if (round) *round = atof(ran.out);
@@ -172,6 +174,25 @@ START_TEST(no_collection_yet)
 }
 END_TEST
 
+/* With a minor collection every few hundred rounds what lives in the ring is promoted and dies old, and what dies at once is still young,
+   but for the few that a collection meets. */
+START_TEST(generations)
+{
+    collector = "nursery:1M";
+    json_t *report = run("all", "--leaks", (const char *[]){"20000", "4000", "0"}, NULL);
+    double minor = product_number(report, "collections", "minor", NULL);
+    ck_assert_msg(minor >= 4, "%g minor collections", minor);
+    const json_t *dies = site_of(report, "die_at_once"), *ring = site_of(report, "live_in_ring");
+    ck_assert_double_eq(lifetime(dies, "young_deaths") + lifetime(dies, "old_deaths"), ROUNDS);
+    ck_assert_msg(lifetime(dies, "old_deaths") <= minor + 2, "%g", lifetime(dies, "old_deaths"));
+    ck_assert_double_eq(lifetime(ring, "young_deaths") + lifetime(ring, "old_deaths"), ROUNDS - RING);
+    ck_assert_msg(lifetime(ring, "old_deaths") > 0.5 * (ROUNDS - RING), "%g", lifetime(ring, "old_deaths"));
+    expect_verdict(report, "live_in_ring", "steady");
+    expect_verdict(report, "grow_cache", "growing");
+    json_decref(report);
+}
+END_TEST
+
 START_TEST(other_threads)
 {
     json_t *report = run("all", "--leaks=off", (const char *[]){"threads", NULL, NULL}, NULL);
@@ -237,6 +258,7 @@ int main(void)
     tcase_add_loop_test(t, known_lifetimes, 0, 2);
     tcase_add_test(t, known_lifetimes_sampled);
     tcase_add_test(t, no_collection_yet);
+    tcase_add_test(t, generations);
     tcase_add_test(t, other_threads);
     tcase_add_test(t, forked_children);
     tcase_add_test(t, through_pprof);

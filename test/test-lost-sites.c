@@ -99,7 +99,7 @@ static struct lost_view *lose(enum lost_kind kind, size_t given, uint32_t stack,
     if (stack) {
         struct tracked_view entry = {.block = v->block,
                                      .asked = given - 5,
-                                     .site = site_find(stack, given, HEAP_MALLOC),
+                                     .site = site_find(stack, given, HEAP_MALLOC, 0),
                                      .n_samples = points};
         v->tag |= tracked_add(NULL, &entry);
     } else if (caller) {
@@ -466,7 +466,7 @@ static void count_falses(struct lost_place *wanted)
 START_TEST(proofs)
 {
     struct lost_view *v = lose(LOST_DIRECT, 48, 10, 1, 0);
-    struct lost_place site = {LOST_AT_SITE, site_find(10, 48, HEAP_MALLOC)},
+    struct lost_place site = {LOST_AT_SITE, site_find(10, 48, HEAP_MALLOC, 0)},
                       caller = {LOST_AT_CALLER, 3};
     false_lost_note(NULL, v->tag, 48, PROOF_FREED);
     false_lost_note(NULL, v->tag, 48, PROOF_WRITTEN);

@@ -18,6 +18,7 @@
 #include "sampler/module.h"
 #include "sampler/profile.h"
 #include "sampler/reclaim_sites.h"
+#include "sampler/profile_writer.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
@@ -54,6 +55,14 @@ static const struct site_view *site_at(uint32_t site)
     for (unsigned i = 0; i < site_count; i++)
         if (sites[i].site == site) return &sites[i];
     return NULL;
+}
+
+/* Of a running process; test-holders-programs.c. */
+void profile_holders(struct writer *w, const struct profile_about *about)
+{
+    (void)w;
+    (void)about;
+    ck_abort_msg("nobody asked for holders");
 }
 
 uint32_t site_stack(uint32_t site)
@@ -104,6 +113,8 @@ uint64_t lost_of_class(unsigned class)
 {
     return block_count && (class == 1 || class == HEAP_CLASS_LARGE);
 }
+
+uint32_t (*tracked_below)(uint32_t);
 
 bool tracked_get(uint32_t entry, struct tracked_view *to)
 {

@@ -379,7 +379,7 @@ START_TEST(resizing_keeps_estimates_right)
         if (n) entry = hooks.allocated(&f.hook, (void *)next, from * 8, from * 8, HEAP_MALLOC, n);
         stack_now = 6;
         if (entry)
-            hooks.resized(&f.hook, (void *)next, entry, to * 8, to * 8, false);
+            hooks.resized(&f.hook, (void *)next, entry, from * 8, to * 8, to * 8, false);
         else if (to > from && (n = points(&f, HEAP_CLASS_LARGE, to - from)) > 0)
             hooks.allocated(&f.hook, (void *)next, to * 8, to * 8, HEAP_REALLOC, n);
     }
@@ -400,12 +400,12 @@ START_TEST(resizing_within_the_slot_changes_what_is_asked)
     struct tracked_view v;
     start(8, 1);
     struct block b = fake_alloc(&f, 5, 12);
-    hooks.resized(&f.hook, b.address, b.entry, 90, 96, false);
+    hooks.resized(&f.hook, b.address, b.entry, 96, 90, 96, false);
     ck_assert(tracked_get(b.entry, &v));
     ck_assert_uint_eq(v.asked, 90);
     ck_assert_uint_eq(v.n_samples, 12);
     ck_assert_uint_eq(v.flags, TRACKED_RESIZED);
-    hooks.resized(&f.hook, b.address, b.entry, 190, 192, false);
+    hooks.resized(&f.hook, b.address, b.entry, 96, 190, 192, false);
     ck_assert(tracked_get(b.entry, &v));
     ck_assert_uint_eq(v.n_samples, 24);
     sum_sites();

@@ -77,18 +77,25 @@ static void end(uint32_t site, size_t given, uint64_t n)
 START_TEST(a_site_is_stack_size_and_source)
 {
     ck_assert(site_start(false));
-    uint32_t a = site_find(10, 32, HEAP_MALLOC), b = site_find(10, 48, HEAP_MALLOC),
-             c = site_find(10, 32, HEAP_CALLOC), d = site_find(11, 32, HEAP_MALLOC);
+    uint32_t a = site_find(10, 32, HEAP_MALLOC, 0), b = site_find(10, 48, HEAP_MALLOC, 0),
+             c = site_find(10, 32, HEAP_CALLOC, 0), d = site_find(11, 32, HEAP_MALLOC, 0);
     uint32_t all[] = {a, b, c, d};
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_uint_ne(all[i], SITE_DROPPED);
         for (unsigned j = 0; j < i; j++) ck_assert_uint_ne(all[i], all[j]);
     }
-    ck_assert_uint_eq(site_find(10, 32, HEAP_MALLOC), a);
-    ck_assert_uint_eq(site_find(11, 32, HEAP_MALLOC), d);
+    ck_assert_uint_eq(site_find(10, 32, HEAP_MALLOC, 0), a);
+    ck_assert_uint_eq(site_find(11, 32, HEAP_MALLOC, 0), d);
     ck_assert_uint_eq(site_given(b), 48);
     ck_assert_uint_eq(site_stack(d), 11);
     ck_assert_int_eq(site_source(c), HEAP_CALLOC);
+    /* Another thread's shard: a site of its own, of the same stack, size and source. */
+    uint32_t e = site_find(10, 32, HEAP_CALLOC, SITE_SHARDS - 1);
+    ck_assert_uint_ne(e, c);
+    ck_assert_uint_eq(site_find(10, 32, HEAP_CALLOC, SITE_SHARDS - 1), e);
+    ck_assert_uint_eq(site_stack(e), 10);
+    ck_assert_uint_eq(site_given(e), 32);
+    ck_assert_int_eq(site_source(e), HEAP_CALLOC);
     make(a, 32, 3);
     make(a, 32, 1);
     end(a, 32, 3);
@@ -105,7 +112,7 @@ END_TEST
 START_TEST(where_every_word_counts_points_follow_from_blocks)
 {
     ck_assert(site_start(true));
-    uint32_t a = site_find(10, 48, HEAP_MALLOC);
+    uint32_t a = site_find(10, 48, HEAP_MALLOC, 0);
     for (unsigned i = 0; i < 10; i++) make(a, 48, 6);
     end(a, 48, 6);
     struct site_view v = view(10, 48, HEAP_MALLOC);
@@ -122,14 +129,14 @@ START_TEST(many_sites)
     static uint32_t site[N];
     ck_assert(site_start(false));
     for (uint32_t i = 0; i < N; i++) {
-        site[i] = site_find(i / 4 + 1, i % 4 * 4096 + 16, HEAP_MALLOC);
+        site[i] = site_find(i / 4 + 1, i % 4 * 4096 + 16, HEAP_MALLOC, 0);
         if (site[i] == SITE_DROPPED) ck_abort_msg("%u", i);
         site_allocated(site[i], 16, 1);
     }
     for (uint32_t i = 0; i < N; i++)
-        if (site_find(i / 4 + 1, i % 4 * 4096 + 16, HEAP_MALLOC) != site[i]) ck_abort_msg("%u", i);
+        if (site_find(i / 4 + 1, i % 4 * 4096 + 16, HEAP_MALLOC, 0) != site[i]) ck_abort_msg("%u", i);
     ck_assert_uint_eq(sums().sites, N);
-    uint32_t huge = site_find(1, (size_t)1 << 46, HEAP_ALIGNED);
+    uint32_t huge = site_find(1, (size_t)1 << 46, HEAP_ALIGNED, 0);
     ck_assert_uint_eq(site_given(huge), (size_t)1 << 46);
     struct site_stats stats;
     site_stats(&stats);
@@ -145,11 +152,11 @@ END_TEST
 START_TEST(what_finds_no_room_is_counted_together)
 {
     ck_assert(site_start(false));
-    ck_assert_uint_eq(site_find(0, 32, HEAP_MALLOC), SITE_DROPPED);
+    ck_assert_uint_eq(site_find(0, 32, HEAP_MALLOC, 0), SITE_DROPPED);
     uint32_t last = 1;
     os_fail_mappings(0, 1000000);
     for (uint32_t i = 1; last != SITE_DROPPED && i < 10000000; i++)
-        last = site_find(i, 32, HEAP_MALLOC);
+        last = site_find(i, 32, HEAP_MALLOC, 0);
     os_fail_mappings(0, 0);
     ck_assert_uint_eq(last, SITE_DROPPED);
     make(SITE_DROPPED, 32, 2);
@@ -173,7 +180,7 @@ START_TEST(no_memory_at_the_start)
     ck_assert(!site_start(false));
     os_fail_mappings(0, 0);
     ck_assert_uint_eq(sums().sites, 0);
-    ck_assert_uint_eq(site_find(1, 16, HEAP_MALLOC), SITE_DROPPED);
+    ck_assert_uint_eq(site_find(1, 16, HEAP_MALLOC, 0), SITE_DROPPED);
 }
 END_TEST
 
@@ -182,7 +189,7 @@ END_TEST
 START_TEST(peak_is_one_moment)
 {
     ck_assert(site_start(false));
-    uint32_t a = site_find(1, 16, HEAP_MALLOC), b = site_find(2, 16, HEAP_MALLOC);
+    uint32_t a = site_find(1, 16, HEAP_MALLOC, 0), b = site_find(2, 16, HEAP_MALLOC, 0);
     struct sums s;
     uint64_t time;
     for (unsigned i = 0; i < 600; i++) make(a, 16, 1);
@@ -209,7 +216,7 @@ END_TEST
 START_TEST(peak_follows_growth_within_its_step)
 {
     ck_assert(site_start(false));
-    uint32_t a = site_find(1, 16, HEAP_MALLOC);
+    uint32_t a = site_find(1, 16, HEAP_MALLOC, 0);
     for (uint64_t live = 0; live < 20000;) {
         make(a, 16, 2);
         end(a, 16, 1);
@@ -228,7 +235,7 @@ END_TEST
 START_TEST(a_child_counts_from_zero)
 {
     ck_assert(site_start(_i == 1));
-    uint32_t a = site_find(1, 16, HEAP_MALLOC), b = site_find(2, 16, HEAP_MALLOC);
+    uint32_t a = site_find(1, 16, HEAP_MALLOC, 0), b = site_find(2, 16, HEAP_MALLOC, 0);
     for (unsigned i = 0; i < 10; i++) make(a, 16, 2), make(b, 16, 2);
     for (unsigned i = 0; i < 4; i++) end(a, 16, 2);
     site_fork_child();
@@ -259,7 +266,7 @@ START_TEST(a_child_counts_from_zero)
     ck_assert_uint_eq(v.allocated.blocks, 1);
     ck_assert_uint_eq(v.live.blocks, 10);
     /* A site that is new in the child. */
-    uint32_t c = site_find(3, 16, HEAP_MALLOC);
+    uint32_t c = site_find(3, 16, HEAP_MALLOC, 0);
     make(c, 16, 2);
     ck_assert_uint_eq(view(3, 16, HEAP_MALLOC).allocated.blocks, 1);
 }
@@ -269,7 +276,7 @@ END_TEST
 START_TEST(a_child_has_its_own_peak)
 {
     ck_assert(site_start(false));
-    uint32_t a = site_find(1, 16, HEAP_MALLOC);
+    uint32_t a = site_find(1, 16, HEAP_MALLOC, 0);
     for (unsigned i = 0; i < 1000; i++) make(a, 16, 1);
     for (unsigned i = 0; i < 900; i++) end(a, 16, 1);
     ck_assert_uint_eq(site_peak(NULL), 1000);
@@ -298,7 +305,7 @@ static void *storm(void *arg)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         unsigned k = i < KEYS ? (unsigned)i : (unsigned)(seed >> 33) % KEYS;
         if (endless) k = (unsigned)(seed >> 33) % 200000;
-        uint32_t s = site_find(k + 1, 32, HEAP_MALLOC);
+        uint32_t s = site_find(k + 1, 32, HEAP_MALLOC, 0);
         if (k < KEYS) found[me][k] = s;
         make(s, 32, 4);
         if (i % 3) end(s, 32, 4);
@@ -332,7 +339,7 @@ static int child_of_storm(void)
     if (s.allocated.blocks != 0) return 2;
     uint64_t live = s.live.blocks;
     for (unsigned i = 0; i < 20000; i++) {
-        uint32_t site = site_find(2000000 + i % 1000, 32, HEAP_MALLOC);
+        uint32_t site = site_find(2000000 + i % 1000, 32, HEAP_MALLOC, 0);
         if (site == SITE_DROPPED || site_given(site) != 32 ||
             site_stack(site) != 2000000 + i % 1000)
             return 3;

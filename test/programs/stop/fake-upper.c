@@ -10,6 +10,7 @@
 #include "preload/leak_check.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
+#include "sampler/memprof.h"
 #include "sampler/profile.h"
 #include "sampler/sampler.h"
 
@@ -18,6 +19,8 @@
 
 void sampler_prepare_threads(void) {}
 void sampler_modules_changed(void) {}
+void memprof_run(void) {}
+void memprof_collected(uint64_t cut, bool complete_major) {}
 
 /* Takes as long as STOP_HOLD_MS says, so that a test can look at a process with a snapshot child.
  */

@@ -1,0 +1,157 @@
+/* test-memprof-programs.c: the program's own heap profile, from outside: programs/memprof under several configurations, without the library,
+   and what the library's own profile says of a program that profiles itself.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#undef NDEBUG
+#include "command.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *library, *programs;
+
+static struct ran run(const char *conf, const char *program, const char *test)
+{
+    char path[4096], preload[4096], configuration[512];
+    snprintf(path, sizeof path, "%s/%s", programs, program);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", conf ? library : "");
+    snprintf(configuration, sizeof configuration, "GLEANER_CONF=%s", conf ? conf : "");
+    return run_program((const char *[]){"env", preload, configuration, path, test, NULL});
+}
+
+/* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the slow path; the
+   heap verified, a tiny nursery; a stack by frame pointers. */
+static const char *const plain[] = {"seed:3", "seed:4,sample:0", "seed:5,sample:all", "seed:6,sample:4K,unwind:fp",
+                                    "seed:7,sample:0,collect:report,verify:yes", "seed:8,collect:report,nursery:256K"};
+static const char *const collecting[] = {"collect:report", "collect:report,sample:0,verify:yes", "collect:report,sample:all",
+                                         "collect:report,snapshot:no,verify:yes"};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const struct {
+    const char *program, *test;
+    bool collects;
+} tests[] = {
+    {"memprof", "errors", false},
+    {"memprof", "events", false},
+    {"memprof", "several", false},
+    {"memprof", "declined", false},
+    {"memprof", "busy", false},
+    {"memprof", "restart", false},
+    {"memprof", "poll", false},
+    {"memprof", "unbiased", false},
+    {"memprof", "short", false},
+    {"memprof", "resizing", false},
+    {"memprof-threads", "random-all", false},
+    {"memprof-threads", "random-some", false},
+    {"memprof-threads", "random-postponed", false},
+    {"memprof-threads", "older-threads", false},
+    {"memprof-threads", "coming-and-going", false},
+    {"memprof-threads", "thread-ends", false},
+    {"memprof-threads", "fork-alone", false},
+    {"memprof-threads", "fork-among-threads", false},
+    {"memprof-threads", "fork-in-callback", false},
+    {"memprof-blocks", "ages", true},
+    {"memprof-blocks", "ages-postponed", true},
+    {"memprof-blocks", "lost", true},
+    {"memprof-blocks", "roots", true},
+    {"memprof-blocks", "weak", true},
+    {"memprof-blocks", "weak-chain", true},
+    {"memprof-blocks", "weak-threads", true},
+    {"memprof-blocks", "arena", true},
+    {"memprof-blocks", "arena-unbiased", true},
+    {"memprof-blocks", "custom", true},
+};
+
+START_TEST(programs_hold)
+{
+    const char *const *conf = tests[_i].collects ? collecting : plain;
+    size_t n = tests[_i].collects ? COUNT(collecting) : COUNT(plain);
+    for (size_t i = 0; i < n; i++) {
+        struct ran ran = run(conf[i], tests[_i].program, tests[_i].test);
+        ck_assert_msg(ran.status == 0 && strcmp(ran.out, "ok\n") == 0 && strcmp(ran.err, "") == 0, "%s %s under %s: %d\n%s\n%s",
+                      tests[_i].program, tests[_i].test, conf[i], ran.status, ran.out, ran.err);
+        ran_free(&ran);
+    }
+}
+END_TEST
+
+/* The header's functions are weak: without the library the program runs, and tells. */
+START_TEST(without_the_library)
+{
+    struct ran ran = run(NULL, "memprof", "events");
+    ck_assert_int_eq(ran.status, 1);
+    ck_assert_str_eq(ran.out, "Gleaner is not here\n");
+    ran_free(&ran);
+}
+END_TEST
+
+/* What the sites of a profile add up to, and what it knows exactly. */
+static double of_sites(json_t *profile, const char *what)
+{
+    double sum = 0;
+    size_t i;
+    json_t *site;
+    json_array_foreach(json_object_get(profile, "sites"), i, site)
+        sum += json_number_value(json_object_get(json_object_get(site, what), "bytes"));
+    return sum;
+}
+
+static double exact(json_t *profile, const char *what)
+{
+    return json_number_value(json_object_get(json_object_get(json_object_get(profile, "totals"), what), "bytes"));
+}
+
+static void compare(json_t *profile, const char *what, double interval)
+{
+    double is = of_sites(profile, what), should = exact(profile, what);
+    ck_assert(should > 3000 * 25 * 100);
+    double deviation = interval > 8 ? sqrt(should * interval) : should * 0.001; /* what was allocated before the sampler began */
+    ck_assert_msg(fabs(is - should) < 5 * deviation, "%s: %g bytes, not %g (deviation %g)", what, is, should, deviation);
+}
+
+/* 3000 profiles that come and go draw on the library's own process: it stays as it was. */
+START_TEST(library_is_not_disturbed)
+{
+    static const struct {
+        const char *sample;
+        double interval;
+    } rates[] = {{"4K", 4096}, {"256", 256}, {"32K", 32768}, {"all", 8}};
+    char conf[512];
+    snprintf(conf, sizeof conf, "sample:%s,seed:%d,exit:profile,output:%s", rates[_i].sample, _i + 3, in_folder("p.pb.gz"));
+    struct ran ran = run(conf, "memprof", "disturb");
+    ck_assert_msg(ran.status == 0, "%s%s", ran.out, ran.err);
+    ran_free(&ran);
+    ran = run_program((const char *[]){gleaner(), "report", "--format", "json", in_folder("p.pb.gz"), NULL});
+    ck_assert_msg(ran.status == 0, "%s", ran.err);
+    json_error_t error;
+    json_t *profile = json_loads(ran.out, 0, &error);
+    ck_assert_msg(profile != NULL, "%s", error.text);
+    compare(profile, "live", rates[_i].interval);
+    compare(profile, "alloc", rates[_i].interval);
+    json_decref(profile);
+    ran_free(&ran);
+}
+END_TEST
+
+int main(void)
+{
+    library = getenv("GLEANER_TEST_LIBRARY");
+    programs = getenv("GLEANER_TEST_PROGRAMS");
+    Suite *suite = suite_create("programs that profile themselves");
+    TCase *t = tcase_create("all");
+    test_folder();
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, programs_hold, 0, (int)COUNT(tests));
+    tcase_add_test(t, without_the_library);
+    tcase_add_loop_test(t, library_is_not_disturbed, 0, 4);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
