@@ -169,7 +169,7 @@ void reclaim_place_each(void (*each)(const struct reclaim_place_view *, void *),
 
 bool reclaim_sites_get(uint32_t place, struct reclaim_site *to)
 {
-    *to = (struct reclaim_site){LOST_AT_SITE, site_at(1)->stack, site_at(2)->stack};
+    *to = (struct reclaim_site){LOST_AT_SITE, sites[0].stack, sites[1].stack};
     return place == 1;
 }
 
@@ -585,8 +585,9 @@ START_TEST(samples_without_values)
     static const struct {
         const char *kind, *stack, *why;
         int bytes;
-    } rows[] = {{"possible", "unrecorded", "past_end", 48}, {"false", "caller", "", 96}};
+    } rows[] = {{"possible", "unrecorded", "past_end", 48}, {"false", "caller", "", 96}, {"reclaimed", "", "", 7 * 48}};
     make_lost();
+    reclaimed_place = (struct reclaim_place_view){1, 7, 7 * 48, 5};
     false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_RESIZED);
     about.compress = false;
     ck_assert_int_eq(profile_write_file(path, &about), 0);
@@ -596,7 +597,7 @@ START_TEST(samples_without_values)
     fclose(f);
     Pprof__Profile *p = pprof__profile__unpack(NULL, length, bytes);
     ck_assert_ptr_nonnull(p);
-    for (int r = 0; r < 2; r++) {
+    for (int r = 0; r < 3; r++) {
         unsigned found = 0;
         for (size_t i = 0; i < p->n_sample; i++) {
             const Pprof__Sample *sample = p->sample[i];
@@ -611,10 +612,25 @@ START_TEST(samples_without_values)
             ck_assert_int_eq(n, rows[r].bytes);
             ck_assert_str_eq(label_of(p, sample, "stack", &n), rows[r].stack);
             ck_assert_str_eq(label_of(p, sample, "why", &n), rows[r].why);
-            ck_assert_uint_eq(sample->n_location_id, 1);
+            ck_assert_uint_eq(sample->n_location_id, r < 2 ? 1 : sample->n_location_id);
         }
         ck_assert_uint_eq(found, 1);
     }
+    /* The proof's stack is another, and it counts the vetoes. */
+    const Pprof__Sample *of = NULL, *proof = NULL;
+    for (size_t i = 0; i < p->n_sample; i++) {
+        int64_t n;
+        const char *kind = label_of(p, p->sample[i], "lost", &n);
+        if (!strcmp(kind, "reclaimed")) of = p->sample[i];
+        if (!strcmp(kind, "proof")) {
+            proof = p->sample[i];
+            label_of(p, proof, "lost_objects", &n);
+            ck_assert_int_eq(n, 5);
+        }
+    }
+    ck_assert(of && proof);
+    ck_assert(of->n_location_id != proof->n_location_id ||
+              memcmp(of->location_id, proof->location_id, of->n_location_id * sizeof of->location_id[0]) != 0);
     pprof__profile__free_unpacked(p, NULL);
 }
 END_TEST
