@@ -6,6 +6,8 @@
 #include "heap/heap.h"
 #include "heap/large.h"
 #include "heap/lost.h"
+#include "heap/os.h"
+#include "heap/reclaimed.h"
 #include "heap/tag.h"
 
 #include <errno.h>
@@ -80,6 +82,7 @@ static ALWAYS_INLINE bool track(struct thread_heap *h, void *block, size_t asked
 static ALWAYS_INLINE void note(struct thread_heap *h, void *block, size_t asked, unsigned class,
                                enum heap_source source, unsigned n, const void *caller)
 {
+    if (unlikely(heap_options.reclaim)) reclaimed_reuse(block, class);
     if (n > 0 && track(h, block, asked, class, source, n)) return;
     if (unlikely(every_block())) tag_slot(block, class, tag_of_watched(caller));
 }
@@ -90,6 +93,15 @@ static bool elsewhere(size_t size, enum heap_source source, void **block)
 {
     return unlikely(!heap_tls.heap) && source == HEAP_MALLOC && heap_hooks->elsewhere &&
            heap_hooks->elsewhere(size, block);
+}
+
+/* The system has refused memory, for the first time or again: is there some that nobody needs? */
+static COLD bool found_memory(struct thread_heap *h, unsigned tries)
+{
+    if (tries == 0 && heap_save_memory()) return true;
+    if (tries > 1 || !h || !heap_hooks->starving || !heap_hooks->starving(&h->hook)) return false;
+    heap_save_memory();
+    return true;
 }
 
 static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source, const void *caller)
@@ -103,7 +115,7 @@ static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source 
     thread_heap_notice_hooks(h);
     /* A tick in the refill may run the program's or our own code, which may use this bin up again. */
     for (unsigned tries = 0; b->n == 0; tries++)
-        if (!bin_refill(h, b) && (tries > 0 || !heap_save_memory())) goto none;
+        if (!bin_refill(h, b) && !found_memory(h, tries)) goto none;
     unsigned n = 0;
     if (--b->left < 0) n = sample_points(h, b);
     void *block = b->slot[--b->n];
@@ -154,11 +166,12 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     size_t given;
     void *block = large_alloc(padded(size), alignment, zero, &given);
     if (!block) {
-        if (!heap_save_memory()) goto none;
-        block = large_alloc(padded(size), alignment, zero, &given);
+        for (unsigned tries = 0; !block && found_memory(h, tries); tries++)
+            block = large_alloc(padded(size), alignment, zero, &given);
         if (!block) goto none;
     }
     heap_account((int64_t)given);
+    if (unlikely(heap_options.reclaim)) reclaimed_forget_large(block);
     uint32_t tag = unlikely(every_block()) ? tag_of_watched(caller) : 0;
     if (h && heap_hooks->large) {
         thread_heap_notice_hooks(h);
@@ -240,16 +253,18 @@ void *heap_aligned(size_t alignment, size_t size)
 
 /* ---- realloc ---- */
 
-static void resized(void *block, uint32_t tag, size_t before, size_t asked, size_t given, bool old)
+/* False: it was reclaimed in this moment. */
+static bool resized(void *block, uint32_t tag, size_t before, size_t asked, size_t given, bool old)
 {
     uint32_t entry = tag_entry(tag);
-    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_RESIZED);
-    if (!entry || !heap_hooks->resized) return;
+    if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_RESIZED)) return false;
+    if (!entry || !heap_hooks->resized) return true;
     struct thread_heap *h = heap_tls.heap;
     if (h) thread_heap_notice_hooks(h);
     uint32_t now = heap_hooks->resized(h ? &h->hook : NULL, block, entry, before, asked, given, old);
     if (unlikely(now != entry)) heap_retag(block, entry, now);
     if (h) end_of_call(h);
+    return true;
 }
 
 static ALWAYS_INLINE void *move(void *block, size_t old, size_t size)
@@ -287,6 +302,7 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
         if (given) {
             if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);
+            if (unlikely(heap_options.reclaim) && now != block) reclaimed_forget_large(now);
             uint32_t tag = large_entry(now);
             resized(now, tag, old, size, given, was_old);
             if (tag_entry(tag) == 0) sample_growth(now, old, size, given);
@@ -295,6 +311,22 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
         if (size <= old && size > old / 2) return block;
     }
     return move(block, old, size);
+}
+
+/* A lost block is resized after all; before anything is done, since it may move, or be as large already.  False: it was reclaimed. */
+static COLD bool prove_large(void *block, uint32_t tag) { return lost_proved(block, tag, PROOF_RESIZED); }
+
+/* No block, or one that was reclaimed: its contents may be there still.  They are set aside, since the new block may be the same slot. */
+static COLD void *realloc_reclaimed(void *block, size_t size)
+{
+    size_t old = reclaimed_size(block), bytes = round_up(old, OS_PAGE);
+    void *aside = old ? os_map(bytes) : NULL;
+    if (aside) memcpy(aside, block, old);
+    heap_free_fast(block); /* says what is wrong with it */
+    void *new = heap_malloc_fast(size, HEAP_REALLOC);
+    if (new && aside) memcpy(new, aside, old < size ? old : size);
+    if (aside) os_unmap(aside, bytes);
+    return new;
 }
 
 void *heap_realloc(void *block, size_t size)
@@ -312,19 +344,24 @@ void *heap_realloc(void *block, size_t size)
     if (unlikely(old == 0)) {
         if (!window_holds(block) && heap_hooks->foreign_realloc)
             return heap_hooks->foreign_realloc(block, size);
+        if (unlikely(heap_options.reclaim)) return realloc_reclaimed(block, size);
         heap_free_fast(block); /* says what is wrong with it */
         return heap_malloc_fast(size, HEAP_REALLOC);
     }
     /* A small block of a large alignment is a large block, too. */
-    if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES)
+    if (old > MEDIUM_MAX || (uintptr_t)block - (window_base + WINDOW_LARGE_OFFSET) < WINDOW_LARGE_BYTES) {
+        uint32_t tag = large_entry(block);
+        if (unlikely(tag & TAG_LOST) && !prove_large(block, tag)) return realloc_reclaimed(block, size);
         return realloc_large(block, old, size);
+    }
     /* A slot that would be more than half empty is given up: what the block shrank by is worth having. */
     if (padded(size) <= old && (size > old / 2 || old <= 64)) {
         bool medium = old > SMALL_MAX;
         int8_t state = *state_of(block, medium);
         if (unlikely(state < 0)) {
             struct pool *p = pool_of(block, medium);
-            resized(block, pool_tag(p, slot_of(p, block)), old, size, old, state & STATE_OLD);
+            if (unlikely(!resized(block, pool_tag(p, slot_of(p, block)), old, size, old, state & STATE_OLD)))
+                return realloc_reclaimed(block, size);
         }
         return block;
     }

@@ -4,9 +4,13 @@
 #include "heap/collect.h"
 #include "heap/arenas_mark.h"
 #include "heap/groups.h"
+#include "heap/islands.h"
 #include "heap/load_all.h"
+#include "heap/lost_hash.h"
 #include "heap/mark.h"
 #include "heap/os.h"
+#include "heap/reclaim.h"
+#include "heap/registers.h"
 #include "heap/remember.h"
 #include "heap/roots.h"
 #include "heap/syscall.h"
@@ -48,33 +52,14 @@ static void mark_all_roots(struct marker *m, struct roots *roots, const struct c
 
 /* ---- what is lost ---- */
 
-/* Of the words, mixed one by one (a multiplication and a shift, as in splitmix64). */
-struct hash {
-    uint64_t h;
-};
-
-static void hash_words(uintptr_t from, uintptr_t to, void *user)
-{
-    struct hash *hash = user;
-    uint64_t h = hash->h;
-    for (const uint64_t *w = (const uint64_t *)from; w < (const uint64_t *)to; w++) {
-        if (*w == 0) continue; /* so that a page that was never written counts like one of zeroes, which the kernel may make of it */
-        h = (h ^ *w ^ (uint64_t)(uintptr_t)w << 8) * 0xbf58476d1ce4e5b9u;
-        h ^= h >> 29;
-    }
-    hash->h = h;
-}
-
+/* 0: it cannot be looked at. */
 static uint64_t hash_of_block(struct present *present, const struct white *white, const struct white_block *b)
 {
-    struct hash h = {0x9e3779b97f4a7c15u};
-    if (white_is_blind(white, b->start, b->bytes)) return 0;
-    if (b->bytes < 64 * KIB) hash_words(b->start, b->start + b->bytes, &h);
-    else present_each(present, b->start, b->start + b->bytes, false, hash_words, &h);
-    return h.h;
+    return white_is_blind(white, b->start, b->bytes) ? 0 : lost_hash_of(present, b->start, b->bytes);
 }
 
-static void write_down(struct verdict *v, const struct white *white, const struct groups *groups, const struct vet_result *vetted, struct present *present)
+static void write_down(struct verdict *v, const struct white *white, const struct groups *groups, const struct vet_result *vetted,
+                       const struct islands *islands, struct present *present)
 {
     for (size_t i = 0; i < groups->count; i++) {
         const struct group_block *g = &groups->block[i];
@@ -94,33 +79,66 @@ static void write_down(struct verdict *v, const struct white *white, const struc
         uint64_t hash = hash_of_block(present, white, &g->block), before;
         bool written = lost_hash(g->block.start, &before) && before != hash && before != 0 && hash != 0;
         v->block[v->count++] = (struct verdict_block){
-            .block = g->block.start | (uint64_t)kind << 48 | (uint64_t)why << 52 | (written ? VERDICT_WRITTEN : 0),
+            .block = g->block.start | (uint64_t)kind << 48 | (uint64_t)why << 52 | (written ? VERDICT_WRITTEN : 0) |
+                     (vetted->freed && vetted->freed[i] != VET_NONE ? VERDICT_FREED : 0),
             .hash = hash,
             .hangs_bytes = g->hangs_bytes,
             .head = g->head,
             .hangs = g->hangs,
+            .island = v->islands ? islands->of[i] : (uint32_t)i,
+            .island_blocks = v->islands ? islands->blocks[islands->of[i]] : 0,
         };
     }
 }
 
 static void find_lost(struct verdict *v, const struct cut *cut, const struct white *white, struct roots *roots,
-                      struct present *present, bool want_vet)
+                      struct present *present, const struct collect_options *options)
 {
     struct groups groups = {0};
     struct vet_result vetted = {0};
+    struct islands islands = {0};
     if (!groups_find(&groups, white, cut->pointer_guard) && groups.count == 0 && white->blocks > v->marked) {
         v->complete = false;
         v->why_not = "no memory to group the lost blocks";
         return;
     }
-    if (want_vet && groups.count > 0 && !vet(&vetted, white, &groups, roots, cut, false)) {
+    enum vet_freed freed = options->reclaim ? VET_FREED_APART : VET_NOT_FREED;
+    if (options->vet && groups.count > 0 && !vet(&vetted, white, &groups, roots, cut, freed)) {
         v->complete = false;
         v->why_not = "no memory to vet the lost blocks";
     } else {
-        write_down(v, white, &groups, &vetted, present);
+        v->islands = options->reclaim && groups.count > 0 && islands_find(&islands, &groups, white, cut->pointer_guard);
+        write_down(v, white, &groups, &vetted, &islands, present);
+        islands_free(&islands);
     }
     vet_free(&vetted);
     groups_free(&groups);
+}
+
+/* ---- what reclaim asks for beside it ---- */
+
+static void add_register(const uintptr_t *from, const uintptr_t *to, void *user)
+{
+    uint64_t *h = user;
+    for (; from < to; from++) *h = (*h ^ *from) * 0xbf58476d1ce4e5b9u >> 1;
+}
+
+uint32_t collect_stacks_state(const struct cut *cut)
+{
+    uint64_t h = cut->threads;
+    for (size_t i = 0; i < cut->threads; i++) {
+        const struct cut_thread *t = &cut->thread[i];
+        if (t->context) registers_each(t->context, add_register, &h);
+        else add_register(&t->sp, &t->sp + 1, &h);
+    }
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static bool has_rings(const struct maps *maps)
+{
+    for (size_t i = 0; i < maps->count; i++)
+        if (maps->map[i].kind == MAP_KIND_RING) return true;
+    return false;
 }
 
 void collect_major(struct verdict *v, const struct cut *cut, const struct collect_options *options)
@@ -142,6 +160,7 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     v->roots_ns = collect_clock() - began;
     v->root_bytes = roots.bytes;
+    v->rings = has_rings(&roots.maps);
     if (!roots.complete) {
         v->why_not = "not all roots could be looked at";
         goto done_roots;
@@ -173,7 +192,7 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     if (!mark_complete(m) || !roots.complete) {
         v->complete = false;
         v->why_not = "not all memory could be looked at";
-    } else find_lost(v, cut, &white, &roots, &present, options->vet);
+    } else find_lost(v, cut, &white, &roots, &present, options);
     v->sweep_ns = collect_clock() - sweeping;
     mark_end(m);
 done_white:
@@ -361,4 +380,5 @@ void collect_fork_child(void)
     all = (struct collections){0};
     pauses = stops = marks = (struct histogram){0};
     lost_fork_child();
+    reclaim_fork_child();
 }

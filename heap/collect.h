@@ -11,7 +11,7 @@
 #include "heap/present.h"
 
 enum collection_kind { COLLECTION_MINOR, COLLECTION_MAJOR };
-enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGERS };
+enum collection_trigger { TRIGGER_REQUEST, TRIGGER_EXIT, TRIGGER_TIME, TRIGGER_GROWTH, TRIGGER_API, TRIGGER_MEMORY, TRIGGERS };
 
 /* One collection, for the log and the profile.  Times in nanoseconds. */
 struct collection {
@@ -27,6 +27,8 @@ struct collection {
     uint64_t young, young_bytes;       /* blocks found young */
     uint64_t promoted, promoted_bytes; /* of them, reached */
     uint64_t lost, lost_bytes;         /* newly lost */
+    bool reclaims;                     /* lost blocks are reclaimed: */
+    uint64_t reclaimed, reclaimed_bytes, quarantined, quarantined_bytes; /* by it; of those quarantined, newly */
     uint64_t missed;                   /* with `verify`: young blocks that a full mark reached and this did not; not 0: a fault of ours */
     uintptr_t first_missed;
 };
@@ -54,6 +56,7 @@ struct collect_options {
     const struct cut_range *unfrozen; /* frozen: what the pause has scanned because a fork does not freeze it */
     size_t n_unfrozen;
     bool vet;                 /* look for exotic pointers */
+    bool reclaim;             /* and for what reclaim wants to know: islands, freed memory, the state of the stacks */
     unsigned helpers;         /* markers beside the caller, and how they are started (mark_team.h); 0, NULL: none */
     mark_start_helper *start_helper;
     struct pieces *pieces;    /* a major one: the program's arenas (arenas_mark.h); NULL: none */
@@ -69,6 +72,9 @@ void collect_minor(const struct cut *, const struct collect_options *, struct co
 
 /* Before a major collection's marking, in the pause: makes all blocks old; fills young and young_bytes. */
 void collect_age(struct collection *of);
+
+/* In the pause: a number for where every thread is, by its registers, or where nothing more is known its stack pointer. */
+uint32_t collect_stacks_state(const struct cut *);
 
 /* Counts a collection that is over. The holder of the gate. */
 void collect_count(const struct collection *);

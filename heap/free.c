@@ -4,6 +4,8 @@
 #include "heap/heap.h"
 #include "heap/large.h"
 #include "heap/lost.h"
+#include "heap/reclaim.h"
+#include "heap/reclaimed.h"
 #include "heap/tag.h"
 
 static struct heap_thread_hook *hook_of_thread(void)
@@ -82,9 +84,14 @@ bool heap_owns(const void *block) { return window_holds(block) && heap_usable_si
 
 static COLD void misuse(void *address)
 {
-    if (!heap_hooks->misuse) return;
     struct pool *p;
     unsigned slot;
+    uint32_t place;
+    if (unlikely(reclaimed_take(address, &place))) { /* it was lost by all that we know, and was not */
+        reclaim_proved_late(place, PROOF_FREED);
+        return;
+    }
+    if (!heap_hooks->misuse) return;
     for (unsigned medium = 0; medium < 2; medium++) {
         if (!find_slot(address, medium, &p, &slot)) continue;
         void *start = slot_address(p, slot);
@@ -141,7 +148,7 @@ void heap_free_slow(void *block, bool medium)
     unsigned class = *state & STATE_CLASS;
     struct pool *p = pool_of(block, medium);
     uint32_t tag = pool_take_tag(p, slot_in_pool(block, class, medium)), entry = tag_entry(tag);
-    if (unlikely(tag & TAG_LOST)) lost_proved(block, tag, PROOF_FREED);
+    if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_FREED)) return;
     bool old = *state & STATE_OLD;
     *state = 0;
     if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);

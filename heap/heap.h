@@ -9,6 +9,7 @@
 struct heap_options {
     bool verify;             /* heap_check checks, now and then and at the end */
     bool watch;              /* collection is on: the caller of every block is kept, and a byte of room behind it */
+    bool reclaim;            /* lost blocks are reclaimed: with `watch` */
     uint64_t decay_ns;       /* how long unused memory is kept before the system gets it back */
 };
 

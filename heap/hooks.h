@@ -83,6 +83,23 @@ struct heap_hooks {
        Before `freed`. `hook` may be NULL. */
     void (*false_lost)(struct heap_thread_hook *hook, uint32_t tag, size_t given, int proof);
 
+    /* Reclaim (reclaim.h).  The number of the place where the block of a tag was allocated, from 1 to RECLAIM_PLACES - 1, and 0 where that is not
+       known, or there is no room.  *caller: that of its caller alone, itself where nothing else is known; *library: the
+       loader or libc has allocated it. */
+    uint32_t (*place)(uint32_t tag, const void *block, uint32_t *caller, bool *library);
+
+    /* A lost block that is tracked is being taken back: its entry, before `freed` gets what this returns (0: nothing does). */
+    uint32_t (*reclaimed)(void *block, uint32_t entry);
+
+    /* A block on trial, quarantined or reclaimed, of this place (0: unknown) was proven not to be lost (enum lost_proof). */
+    void (*vetoed)(struct heap_thread_hook *hook, uint32_t place, int proof);
+
+    /* The system refuses memory. True if there may be some now.  No lock is held, and no heap in the middle of a change. */
+    bool (*starving)(struct heap_thread_hook *);
+
+    /* Reclaim is off from now on.  Once. */
+    void (*reclaim_off)(const char *why);
+
     /* A pointer that is not ours (outside the window, or in it but in no piece of ours). */
     void (*foreign_free)(void *);
     void *(*foreign_realloc)(void *, size_t);

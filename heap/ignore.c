@@ -30,9 +30,7 @@ bool heap_ignore(const void *block)
     if (small < WINDOW_SMALL_BYTES) return ignore_slot(block, false);
     if (medium < WINDOW_MEDIUM_BYTES) return ignore_slot(block, true);
     struct large_record *r = large_record_at(block);
-    if (!r) return false;
-    atomic_fetch_or(&r->entry, TAG_IGNORED);
-    return true;
+    return r && large_tag_or(r, TAG_IGNORED);
 }
 
 static bool slot_is_ignored(const void *block, bool medium)

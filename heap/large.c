@@ -7,6 +7,7 @@
 #include "heap/large_keep.h"
 #include "heap/large_map.h"
 #include "heap/large_table.h"
+#include "heap/os.h"
 #include "heap/print.h"
 
 /* 1. Where a block comes from: the cache of freed blocks (up to 256 KiB), jemalloc (up to 3.5 MiB), the arenas of big
@@ -154,23 +155,36 @@ void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given)
     return block;
 }
 
-size_t large_free(void *block, uint32_t *entry, bool *old)
+static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool *old, bool discard)
 {
     *entry = 0;
     *old = false;
     struct large_record *r = large_record_at(block);
     uint32_t state;
-    if (unlikely(!r || !take(r, &state, LARGE_CACHED))) return 0;
+    /* What is lost is old, also if it has come and gone in between. */
+    if (unlikely(!r || (discard && !(atomic_load(&r->state) & LARGE_OLD)) || !take(r, &state, LARGE_CACHED))) return 0;
     unsigned shard = large_shard();
     uint32_t page = large_page_of(block);
     size_t bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
     *entry = atomic_load_explicit(&r->entry, memory_order_relaxed);
     *old = state & LARGE_OLD;
+    if (discard) {
+        os_discard(block, bytes);
+        if (state & LARGE_BIG) atomic_fetch_or(&r->state, LARGE_CLEAN);
+    }
     struct counters *c = &counters[shard];
     add(&c->freed, 1);
     add(&c->freed_bytes, bytes);
     if (!large_cache_put(shard, page, bytes)) give_back(page);
     return bytes;
+}
+
+size_t large_free(void *block, uint32_t *entry, bool *old) { return release(block, entry, old, false); }
+
+size_t large_reclaim(void *block, uint32_t *entry)
+{
+    bool old;
+    return release(block, entry, &old, true);
 }
 
 /* As if the block were freed and a new one allocated, which is how the sampler sees it too. */

@@ -15,6 +15,9 @@ void *large_alloc(size_t size, size_t alignment, bool zero, size_t *given);
    threads that free the same block: exactly one gets the size. */
 size_t large_free(void *block, uint32_t *entry, bool *old);
 
+/* The same for a lost block, whose pages go to the system at once. */
+size_t large_reclaim(void *block, uint32_t *entry);
+
 /* Grows or shrinks in place: the new given size, or 0 if it cannot (the block is as before). */
 size_t large_resize(void *block, size_t size);
 

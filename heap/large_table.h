@@ -26,6 +26,8 @@
 #include "heap/base.h"
 #include "heap/window.h"
 
+#include <stddef.h>
+
 #define LARGE_CHUNK (64 * MIB)
 #define LARGE_CHUNKS (WINDOW_LARGE_BYTES / LARGE_CHUNK)
 #define LARGE_CHUNK_PAGES (LARGE_CHUNK / OS_PAGE)
@@ -52,7 +54,7 @@ struct large_record {
     _Atomic uint32_t state; /* enum large_state | flags | arena << LARGE_ARENA_SHIFT */
     _Atomic uint32_t entry; /* LIVE: the tag (tag.h); on a stack: page + 1 of the next */
     _Atomic uint64_t bytes; /* of the block */
-};
+} __attribute__((aligned(16)));
 _Static_assert(sizeof(struct large_record) == 16, "256 KiB of records a chunk");
 
 struct large_chunk_tables {
@@ -98,6 +100,18 @@ static inline struct large_record *large_record_at(const void *address)
             !atomic_load_explicit(&large_chunk_known[offset / LARGE_CHUNK], memory_order_acquire)))
         return NULL;
     return large_record_of((uint32_t)(offset / OS_PAGE));
+}
+
+/* Sets flags in a live block's tag: false, and nothing is set, if it is not live (the word then links a stack).  Both words are changed as
+   one. */
+static inline bool large_tag_or(struct large_record *r, uint32_t flags)
+{
+    _Static_assert(offsetof(struct large_record, entry) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the tag is the upper half");
+    uint64_t *both = (uint64_t *)(void *)r, was = __atomic_load_n(both, __ATOMIC_ACQUIRE);
+    do
+        if (((uint32_t)was & LARGE_STATE_MASK) != LARGE_LIVE) return false;
+    while (!__atomic_compare_exchange_n(both, &was, was | (uint64_t)flags << 32, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
 }
 
 /* Claims `bytes` (rounded up to whole chunks) of addresses that nobody else has; nothing is mapped

@@ -1,8 +1,7 @@
 /* lost.h: the blocks that complete collections did not reach: a record each, from the collection that missed them first
    until the program frees them or a collection reaches them again.
 
-   1. Data.  Records of 48 bytes in chunks that are never given back; an index by address.  A lost block's state byte is STATE_TRACKED and its tag
-      has TAG_LOST, so that a free of it takes the slow path, finds the record, and counts the proof.
+   1. Data.  Records with an index by address (lost_records.h).  A lost block's state byte is STATE_TRACKED and its tag has TAG_LOST, so that a free of it takes the slow path, finds the record, and counts the proof.
    2. Synchronisation.  Records are made by the holder of the collection gate; a free in any thread ends one by
       compare-and-swap of its address.  A snapshot child reads and changes its own copy.
    SPDX-License-Identifier: LGPL-2.1-or-later */
@@ -38,6 +37,8 @@ struct lost_view {
     uint32_t first_number;   /* number of that collection */
     uint32_t misses;         /* complete major collections in a row that did not reach it */
     uint8_t why;             /* enum vet_why of a possible one */
+    uint8_t rule;            /* enum eligible_rule: where lost blocks are reclaimed, why this one was not, last time */
+    bool quarantined;        /* it is reclaimed next time, if nothing speaks for it until then */
 };
 
 /* Calls `each` for every lost block. Any thread and a snapshot child; no lock. */
@@ -49,6 +50,7 @@ struct lost_totals {
     uint64_t direct, direct_bytes;
     uint64_t indirect, indirect_bytes;
     uint64_t possible, possible_bytes; /* not in `lost` */
+    uint64_t quarantined, quarantined_bytes; /* part of `lost` */
     uint64_t proofs[4];                /* enum lost_proof: how often, in blocks */
     uint64_t proof_bytes[4];
 };
@@ -57,9 +59,9 @@ void lost_totals(struct lost_totals *);
 /* The same of one size class (HEAP_CLASS_LARGE for large): blocks that are lost. */
 uint64_t lost_of_class(unsigned class);
 
-/* The program has freed or resized a block whose tag says that it is lost: counts the proof and ends the record.  Any thread;
-   lock-free. */
-void lost_proved(void *block, uint32_t tag, enum lost_proof);
+/* The program has freed or resized a block whose tag says that it is lost: counts the proof and ends the record.  False: it was
+   reclaimed in this moment, and is not the program's any more (a slot is then not to be freed).  Any thread; lock-free. */
+bool lost_proved(void *block, uint32_t tag, enum lost_proof);
 
 /* Is a live block lost, and how? False if not (or not ours). */
 bool lost_find(const void *block, struct lost_view *);

@@ -12,10 +12,12 @@ struct verdict_block {
     uint64_t hangs_bytes;
     uint32_t head;  /* index of its head in the list */
     uint32_t hangs;
+    uint32_t island, island_blocks; /* islands.h: its number, and its blocks, of which the list may lack some */
 };
 #define VERDICT_KIND(b) ((unsigned)((b)->block >> 48) & 0xf)
 #define VERDICT_WHY(b) ((unsigned)((b)->block >> 52) & 0xf)
 #define VERDICT_WRITTEN ((uint64_t)1 << 56) /* known as lost already, and its contents have changed since */
+#define VERDICT_FREED ((uint64_t)1 << 57)   /* something in freed memory or a dead stack points to it */
 #define VERDICT_ADDRESS(b) ((b)->block & 0x0000ffffffffffff)
 
 /* What a collection found.  A snapshot child writes it to memory that it shares with its parent. */
@@ -27,6 +29,10 @@ struct verdict {
     uint64_t roots_ns, mark_ns, sweep_ns, root_bytes;
     uint64_t marked, marked_bytes;
     uint64_t truncated;    /* blocks that the list had no room for */
+    bool islands;          /* were looked for */
+    bool rings;            /* io_uring's or kernel AIO's are mapped, which hold pointers where nobody sees them */
+    uint32_t stacks;       /* hash of where the threads were */
+    const char *refused;   /* why nothing may be reclaimed in this process; a string of the library's */
     uint32_t unfrozen;     /* ranges that a fork does not copy, and */
     struct {
         uintptr_t from, to;
@@ -39,6 +45,11 @@ struct verdict {
    collection's, `before` the time of the complete one before it.  The holder of the gate, or a snapshot child.  What was allocated or
    freed since the cut is left alone.  Returns the blocks that are newly lost. */
 uint64_t lost_apply(const struct verdict *, uint64_t time, uint64_t before, uint32_t number, uint64_t *new_bytes);
+
+/* Reclaim takes a lost block: true for who is first, be it this or a free of the program.  Its record stays until the next
+   collection, so that a free that is under way finds it; or goes back to what it was.  The holder of the gate. */
+bool lost_claim(uint32_t number);
+void lost_unclaim(uint32_t number);
 
 /* The hash of a lost block's contents when it was first missed; false if it is not known as lost. */
 bool lost_hash(uintptr_t block, uint64_t *hash);

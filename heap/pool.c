@@ -2,6 +2,7 @@
 #include "heap/pool.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/reclaimed.h"
 
 struct pool_tables pool_tables;
 uintptr_t small_state_bias, medium_state_bias;
@@ -242,6 +243,7 @@ struct pool *pool_take(bool medium, bool growing)
 void pool_give(struct pool *p)
 {
     struct area *a = &areas[pool_is_medium(p)];
+    p->former = p->class;
     p->class = 0;
     p->list = POOL_UNUSED;
     atomic_store_explicit(&p->owner, NULL, memory_order_release);
@@ -260,6 +262,7 @@ void pool_format(struct pool *p, unsigned class)
     if (unlikely(torn)) /* a thread that is gone may have begun to use it */
         __builtin_memset(state_of((void *)pool_base(p), pool_is_medium(p)), 0,
                          pool_bytes(p) >> (pool_is_medium(p) ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT));
+    if (unlikely(atomic_load_explicit(&p->reclaimed, memory_order_relaxed))) reclaimed_forget_pool(p);
     p->class = (uint8_t)class;
     p->slots = p->free = (uint16_t)slots;
     p->cursor = 0;

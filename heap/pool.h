@@ -81,6 +81,8 @@ struct pool {
     uint32_t next, prev; /* neighbours in the owner's list, ID_NONE at its ends */
     _Atomic uint32_t notice; /* next on the owner's list of notices */
     atomic_bool ignored; /* a block in it is, or was, to be ignored (heap_ignore) */
+    atomic_bool reclaimed; /* a tag says that its slot was reclaimed (reclaimed.h) */
+    uint8_t former; /* of a pool without a class, if so: the class that it had */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct pool) == 64, "a descriptor is one cache line");
 

@@ -5,6 +5,7 @@
 #include "heap/large.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/reclaimed.h"
 #include "heap/rescue.h"
 #include "heap/stats.h"
 #include "heap/tag.h"
@@ -114,8 +115,11 @@ static void check_pool(struct check *c, struct pool *p)
             if (s >= 0 && (tag_entry(tag) != 0 || (tag & (TAG_IGNORED | TAG_LOST))))
                 wrong(c, "a slot has a tag that a free would not see", p, slot, tag);
         } else if (s != 0) wrong(c, "a state byte is none", p, slot, (uint8_t)s);
-        else if (pool_tag(p, slot) & ~(TAG_CALLER | TAG_NUMBER) || tag_entry(pool_tag(p, slot)) != 0)
+        else if (!tag_is_reclaimed(pool_tag(p, slot)) &&
+                 (pool_tag(p, slot) & ~(TAG_CALLER | TAG_NUMBER) || tag_entry(pool_tag(p, slot)) != 0))
             wrong(c, "a free slot has an entry", p, slot, pool_tag(p, slot));
+        if (!state_is_live(s) && tag_is_reclaimed(pool_tag(p, slot)) && !atomic_load(&p->reclaimed))
+            wrong(c, "a slot was reclaimed in a pool that does not say so", p, slot, pool_tag(p, slot));
         if (bit && s != 0) wrong(c, "a free slot has a state", p, slot, (uint8_t)s);
     }
     if (outside) wrong(c, "state bytes where no slot starts", p, outside, 0);

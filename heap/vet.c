@@ -33,6 +33,7 @@ void vet_limit_filter(unsigned way)
 
 struct sweep {
     struct vet_result *to;
+    uint8_t *why; /* of `to`: `why`, or `freed` */
     const struct white *white;
     uintptr_t guard;
     struct rank rank;
@@ -46,7 +47,7 @@ struct sweep {
 
 static void explain(struct sweep *s, uint32_t block, enum vet_why why)
 {
-    if (s->to->why[block] < why) s->to->why[block] = (uint8_t)why;
+    if (s->why[block] < why) s->why[block] = (uint8_t)why;
 }
 
 /* White blocks that start in (address, address + VET_BEFORE_MOST]. */
@@ -117,7 +118,7 @@ static void look(const uint8_t *at, size_t bytes, bool goes_on, void *user)
         look_at_windows(s, s->carry, 2 * CARRY);
     }
     look_at_windows(s, at, bytes);
-    vet_narrow_look(&s->narrow, at, bytes);
+    if (s->why == s->to->why) vet_narrow_look(&s->narrow, at, bytes);
     s->to->looked_at += bytes;
     __builtin_memcpy(s->carry, at + bytes - CARRY, CARRY);
 }
@@ -130,7 +131,7 @@ static void explain_narrow(uint32_t block, void *user)
 /* ---- what hangs on explained blocks ---- */
 
 struct spread {
-    struct vet_result *to;
+    uint8_t *explained;
     const struct groups *groups;
     const struct rank *rank;
     const struct contents *contents;
@@ -150,8 +151,8 @@ static void spread_from(struct spread *s, uint32_t block, uint8_t why)
                 uint32_t t;
                 if (!edge_target(s->rank, *p, s->guard, (unsigned)__builtin_ctz(forms), &next, &t))
                     continue;
-                if (s->to->why[t] >= why) continue;
-                s->to->why[t] = why;
+                if (s->explained[t] >= why) continue;
+                s->explained[t] = why;
                 s->stack[s->depth++] = t; /* once a reason, and stronger ones are done */
             }
 }
@@ -161,21 +162,21 @@ static bool spread(struct sweep *sweep, const struct groups *groups,
                    const struct contents *contents)
 {
     size_t n = groups->count, bytes = round_up(n * sizeof(uint32_t), OS_PAGE);
-    struct spread s = {sweep->to, groups, &sweep->rank, contents, sweep->guard, os_map(bytes), 0};
+    struct spread s = {sweep->why, groups, &sweep->rank, contents, sweep->guard, os_map(bytes), 0};
     if (!s.stack) return false;
     for (uint8_t why = VET_WHYS - 1; why > VET_NONE; why--) {
         for (size_t i = 0; i < n; i++)
-            if (sweep->to->why[i] == why) s.stack[s.depth++] = (uint32_t)i;
+            if (sweep->why[i] == why) s.stack[s.depth++] = (uint32_t)i;
         while (s.depth > 0) spread_from(&s, s.stack[--s.depth], why);
     }
     os_unmap(s.stack, bytes);
     return true;
 }
 
-static bool any_explained(const struct vet_result *r)
+static bool any_explained(const struct sweep *s)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (r->why[i] != VET_NONE) return true;
+    for (size_t i = 0; i < s->to->count; i++)
+        if (s->why[i] != VET_NONE) return true;
     return false;
 }
 
@@ -199,7 +200,7 @@ static uint64_t least_bytes(const struct white *white, const struct groups *grou
 }
 
 static bool sweep(struct sweep *s, const struct groups *groups, struct roots *roots,
-                  const struct cut *cut, bool freed_too)
+                  const struct cut *cut, enum vet_memory which)
 {
     struct contents contents;
     struct vet_filter_range range[VET_FILTER_RANGES] = {0};
@@ -208,9 +209,9 @@ static bool sweep(struct sweep *s, const struct groups *groups, struct roots *ro
         range[i].to = range[i].from + s->near.quarter[i].span;
     }
     vet_filter_start(&s->filter, range, s->guard, filter_at_best);
-    if (!vet_memory_each(s->white, roots, cut, freed_too, look, s)) return false;
-    s->to->chance = vet_narrow_found(&s->narrow, groups, explain_narrow, s);
-    if (!any_explained(s->to)) return true;
+    if (!vet_memory_each(s->white, roots, cut, which, look, s)) return false;
+    if (s->why == s->to->why) s->to->chance = vet_narrow_found(&s->narrow, groups, explain_narrow, s);
+    if (!any_explained(s)) return true;
     if (!contents_make(&contents, s->white)) return false;
     bool ok = spread(s, groups, &contents);
     contents_free(&contents);
@@ -218,7 +219,7 @@ static bool sweep(struct sweep *s, const struct groups *groups, struct roots *ro
 }
 
 bool vet(struct vet_result *to, const struct white *white, const struct groups *groups,
-         struct roots *roots, const struct cut *cut, bool freed_too)
+         struct roots *roots, const struct cut *cut, enum vet_freed freed)
 {
     *to = (struct vet_result){0};
     size_t bytes = round_up(sizeof(struct sweep), OS_PAGE);
@@ -231,10 +232,14 @@ bool vet(struct vet_result *to, const struct white *white, const struct groups *
     bool ok = rank_make(&s->rank, white) && s->rank.count == groups->count;
     if (ok && groups->count > 0) {
         to->bytes_mapped = round_up(groups->count, OS_PAGE);
-        to->why = os_map(to->bytes_mapped);
+        s->why = to->why = os_map(to->bytes_mapped);
         ok = to->why && vet_near_make(&s->near, white) &&
              vet_narrow_start(&s->narrow, groups, least_bytes(white, groups, roots)) &&
-             sweep(s, groups, roots, cut, freed_too);
+             sweep(s, groups, roots, cut, freed == VET_FREED_TOO ? VET_MEMORY_BOTH : VET_MEMORY_USED);
+        if (ok && freed == VET_FREED_APART) {
+            s->why = to->freed = os_map(to->bytes_mapped);
+            ok = to->freed && sweep(s, groups, roots, cut, VET_MEMORY_FREED);
+        }
     }
     vet_narrow_end(&s->narrow);
     vet_near_free(&s->near);
@@ -248,5 +253,6 @@ bool vet(struct vet_result *to, const struct white *white, const struct groups *
 void vet_free(struct vet_result *r)
 {
     if (r->why) os_unmap(r->why, r->bytes_mapped);
+    if (r->freed) os_unmap(r->freed, r->bytes_mapped);
     *r = (struct vet_result){0};
 }

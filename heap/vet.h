@@ -21,19 +21,26 @@ enum vet_why { /* the strongest form that was found */
     VET_WHYS
 };
 
+/* Is freed memory looked at, and dead stacks?  For a report they are no reason to keep a block, for reclaim they are. */
+enum vet_freed {
+    VET_NOT_FREED,
+    VET_FREED_TOO,
+    VET_FREED_APART /* what only they explain stands in `freed` */
+};
+
 struct vet_result {
     uint8_t *why;       /* enum vet_why of each block of the groups */
+    uint8_t *freed;     /* the same of freed memory; NULL unless asked for.  The 32-bit forms are not looked for there */
     size_t count;
     uint64_t looked_at; /* bytes */
     double chance;      /* expected number of chance hits of the 32-bit forms that count, below 0.01; else none counts */
     size_t bytes_mapped;
 };
 
-/* `freed_too`: freed memory and dead stacks are looked at as well (what reclaim asks for). All that an explained block reaches is
-   explained with it, by the strongest reason.  Raw system calls and mappings of its own, and two descriptors meanwhile.  False
+/* All that an explained block reaches is explained with it, by the strongest reason.  Raw system calls and mappings of its own, and two descriptors meanwhile.  False
    without memory, or where something could not be looked at: then nothing is known, and nothing held. */
 bool vet(struct vet_result *to, const struct white *, const struct groups *, struct roots *, const struct cut *,
-         bool freed_too);
+         enum vet_freed);
 void vet_free(struct vet_result *);
 
 /* For tests: the vector instructions that the sweep may use (enum vet_filter_way of vet_filter.h). */

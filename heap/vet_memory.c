@@ -3,6 +3,7 @@
 #include "heap/arenas_mark.h"
 #include "heap/contents.h"
 #include "heap/os.h"
+#include "heap/reclaimed.h"
 #include "heap/stacks.h"
 #include "heap/syscall.h"
 
@@ -111,8 +112,8 @@ static void present_runs(struct memory *m, uintptr_t from, uintptr_t to)
     if (!present_each(&m->present, from, to, PRESENT_ALL, present_run, m)) m->complete = false;
 }
 
-/* The slots of a pool that are live and not lost, or with `freed_too` all that are not lost; neighbours at once. */
-static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
+/* The slots of a pool that are wanted and not lost; neighbours at once. */
+static void pool(struct memory *m, unsigned area, size_t index, enum vet_memory which)
 {
     const struct white_area *a = &m->white->area[area];
     unsigned pool_shift = area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT;
@@ -120,11 +121,15 @@ static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
               from = base;
     size_t slot = class_size[a->class_of[index]], first = (index << pool_shift) >> a->shift;
     const int8_t *state = state_of((const void *)base, area == AREA_MEDIUM);
+    struct pool *p = pool_of((const void *)base, area == AREA_MEDIUM);
+    bool reclaimed = atomic_load(&p->reclaimed);
     bool in_run = false;
     for (uintptr_t at = 0; at + slot <= end - base; at += slot) {
         size_t granule = at >> a->shift;
-        bool wanted = (freed_too || state_is_live(state[granule])) &&
-                      !is_white(m->white, area, first + granule);
+        bool live = state_is_live(state[granule]);
+        bool wanted = (which == VET_MEMORY_BOTH || live == (which == VET_MEMORY_USED)) &&
+                      !is_white(m->white, area, first + granule) &&
+                      (live || !reclaimed || !tag_is_reclaimed(pool_tag(p, (unsigned)(at / slot))));
         if (wanted == in_run) continue;
         if (in_run)
             run(m, from, base + at);
@@ -135,13 +140,13 @@ static void pool(struct memory *m, unsigned area, size_t index, bool freed_too)
     if (in_run) run(m, from, base + (end - base) / slot * slot);
 }
 
-static void pools(struct memory *m, unsigned area, bool freed_too)
+static void pools(struct memory *m, unsigned area, enum vet_memory which)
 {
     const struct white_area *a = &m->white->area[area];
     size_t count =
         (a->granules << a->shift) >> (area == AREA_MEDIUM ? MEDIUM_POOL_SHIFT : SMALL_POOL_SHIFT);
     for (size_t i = 0; i < count; i++)
-        if (a->class_of[i] != 0) pool(m, area, i, freed_too);
+        if (a->class_of[i] != 0) pool(m, area, i, which);
 }
 
 static bool large(uint32_t page, size_t bytes, void *user)
@@ -219,7 +224,7 @@ static void dead_stacks(struct memory *m, const struct cut *cut)
 }
 
 bool vet_memory_each(const struct white *white, struct roots *roots, const struct cut *cut,
-                     bool freed_too,
+                     enum vet_memory which,
                      void (*look)(const uint8_t *at, size_t bytes, bool goes_on, void *user),
                      void *user)
 {
@@ -232,12 +237,14 @@ bool vet_memory_each(const struct white *white, struct roots *roots, const struc
         .mem = -1,
     };
     present_start(&m.present, PRESENT_SCAN);
-    if (white->pieces) pieces_each_root(white->pieces, true, run_of_mapping, &m);
-    roots_each_words(roots, root, &m);
-    pools(&m, AREA_SMALL, freed_too);
-    pools(&m, AREA_MEDIUM, freed_too);
-    large_table_each(large, &m);
-    if (freed_too) {
+    if (which != VET_MEMORY_FREED) {
+        if (white->pieces) pieces_each_root(white->pieces, true, run_of_mapping, &m);
+        roots_each_words(roots, root, &m);
+    }
+    pools(&m, AREA_SMALL, which);
+    pools(&m, AREA_MEDIUM, which);
+    if (which != VET_MEMORY_FREED) large_table_each(large, &m);
+    if (which != VET_MEMORY_USED) {
         free_pools(&m, AREA_SMALL);
         free_pools(&m, AREA_MEDIUM);
         free_large(&m);

@@ -17,7 +17,7 @@ static char path[2 * CONFIG_PATH];
 static const char *const kinds[] = {[COLLECTION_MINOR] = "minor", [COLLECTION_MAJOR] = "major"};
 static const char *const triggers[TRIGGERS] = {
     [TRIGGER_REQUEST] = "request", [TRIGGER_EXIT] = "exit", [TRIGGER_TIME] = "time",
-    [TRIGGER_GROWTH] = "growth",   [TRIGGER_API] = "api",
+    [TRIGGER_GROWTH] = "growth",   [TRIGGER_API] = "api", [TRIGGER_MEMORY] = "memory",
 };
 
 /* Milliseconds with three places. */
@@ -35,11 +35,11 @@ static struct milliseconds milliseconds(uint64_t ns)
 
 size_t collect_log_line(char *to, size_t bytes, int pid, const struct collection *c)
 {
-    return print_to(
+    size_t n = print_to(
         to, bytes,
         "==%d== gleaner: collection %u %s (%s%s) %s%s, pause %s ms (stop %s, roots %s, remember "
         "%s, mark %s, sweep %s), "
-        "young %lu blocks %lu bytes, promoted %lu blocks %lu bytes, lost %lu blocks %lu bytes\n",
+        "young %lu blocks %lu bytes, promoted %lu blocks %lu bytes, lost %lu blocks %lu bytes",
         pid, c->number, kinds[c->kind], triggers[c->trigger], c->snapshot ? ", snapshot" : "",
         c->complete ? "complete" : "incomplete: ",
         c->complete  ? ""
@@ -49,6 +49,11 @@ size_t collect_log_line(char *to, size_t bytes, int pid, const struct collection
         milliseconds(c->remember).text, milliseconds(c->mark).text, milliseconds(c->sweep).text,
         (unsigned long)c->young, (unsigned long)c->young_bytes, (unsigned long)c->promoted,
         (unsigned long)c->promoted_bytes, (unsigned long)c->lost, (unsigned long)c->lost_bytes);
+    if (c->reclaims && n < bytes)
+        n += print_to(to + n, bytes - n, ", quarantined %lu blocks %lu bytes, reclaimed %lu blocks %lu bytes",
+                      (unsigned long)c->quarantined, (unsigned long)c->quarantined_bytes, (unsigned long)c->reclaimed,
+                      (unsigned long)c->reclaimed_bytes);
+    return n + (n < bytes ? print_to(to + n, bytes - n, "\n") : 1);
 }
 
 static size_t totals_line(char *to, size_t bytes, int pid)

@@ -5,7 +5,9 @@
    2. A major collection: room for the verdict is mapped; the world stops; the cut is taken, blocks become old; the child is cloned, or, where it
       cannot or must not be, marking is done there and then.  Later somebody finds the verdict done (or the child gone) and
       applies it, under the gate, while the program runs: lost_apply looks only at blocks that are as they were.
-   3. Growth.  Minor collections come when the bytes that are allocated have grown by the nursery's budget.  Adaptive: it starts at 32 MiB, doubles where
+   3. Reclaim.  Major collections come by the clock and by growth, and cost at most a twentieth of the time; what a complete one has confirmed
+      reclaim_cycle looks at.  What speaks against all of it is looked for in the pause or by the child, who have descriptors of their own.
+   4. Growth.  Minor collections come when the bytes that are allocated have grown by the nursery's budget.  Adaptive: it starts at 32 MiB, doubles where
       collections would take over a fiftieth of the time (or half of the heap survives), and halves again to its start.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/collection.h"
@@ -14,6 +16,7 @@
 #include "heap/os.h"
 #include "heap/print.h"
 #include "heap/probes.h"
+#include "heap/reclaim.h"
 #include "heap/remember.h"
 #include "heap/stats.h"
 #include "heap/syscall.h"
@@ -23,6 +26,8 @@
 #include "preload/mark_helpers.h"
 #include "preload/own_memory.h"
 #include "preload/process.h"
+#include "preload/refuse.h"
+#include "preload/signal33.h"
 #include "preload/snapshot.h"
 #include "preload/stop.h"
 #include "preload/take_cut.h"
@@ -41,7 +46,8 @@
 
 void (*collection_done)(const struct collection *);
 
-static bool possible, growth, verify;
+static bool possible, growth, verify, reclaims;
+static bool refusals; /* reasons against reclaim are looked for */
 static uint64_t every_ns, fixed_nursery;
 static _Atomic uint64_t next_major; /* os_now_coarse */
 static _Atomic int64_t nursery_end; /* heap_taken_bytes at which a minor is due */
@@ -52,6 +58,15 @@ static bool in_place_only;
 static uint32_t number;
 static uint64_t last_complete; /* time of the latest complete major's cut */
 static uint64_t last_end;      /* collect_clock */
+static bool every_said;        /* how often is said by `leaks` */
+static uint64_t major_not_before; /* os_now_coarse: none by growth before */
+static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by growth */
+static unsigned incomplete_majors; /* in a row */
+static uint64_t room_left = UINT64_MAX; /* of memory, at the latest major */
+static bool is_limited;                 /* it is a limit that leaves it */
+static _Atomic uint64_t starved_until;  /* os_now_coarse: no major for want of memory before */
+static void *reserve;                   /* addresses for a collection when all others are used up, not touched */
+static size_t reserve_bytes;
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
 static bool superseded;        /* the verdict that is waited for may not be applied any more */
@@ -117,7 +132,7 @@ static struct cut cut;
 
 static struct collect_options frozen_options(void)
 {
-    struct collect_options o = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true,
+    struct collect_options o = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true, .reclaim = reclaims,
                                 .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start, .pieces = pieces};
     o.unfrozen = take_cut_unfrozen_known(&o.n_unfrozen);
     return o;
@@ -137,6 +152,7 @@ static void mark_in_child(void *unused)
         atomic_store(&verdict->done, 1);
     } else {
         const struct collect_options options = frozen_options();
+        if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0));
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -162,7 +178,8 @@ static void inside(const struct stop_result *result, void *unused)
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
     }
-    const struct collect_options options = {.at_best = at_best, .vet = true, .verify = verify, .pieces = pieces};
+    const struct collect_options options = {.at_best = at_best, .vet = true, .reclaim = reclaims, .verify = verify,
+                                            .pieces = pieces};
     if (now.kind == COLLECTION_MINOR) {
         now.why_not = take_cut(&cut, result, false);
         if (!now.why_not) collect_minor(&cut, &options, &now);
@@ -170,6 +187,12 @@ static void inside(const struct stop_result *result, void *unused)
         return;
     }
     bool snapshot = !in_place_only && room_for_child();
+    if (reclaims) {
+        uint64_t limits = headroom_limits();
+        room_left = headroom_bytes();
+        is_limited = limits != UINT64_MAX;
+        if (limits < room_left) room_left = limits;
+    }
     now.why_not = take_cut(&cut, result, snapshot);
     if (now.why_not) return;
     uint64_t began = collect_clock();
@@ -177,12 +200,15 @@ static void inside(const struct stop_result *result, void *unused)
     if (pieces) pieces_fill(pieces);
     now.sweep = collect_clock() - began;
     verify_heap();
+    if (reclaims) verdict->stacks = collect_stacks_state(&cut);
     if (snapshot && snapshot_take(mark_in_child, NULL, CHILD_SECONDS) > 0) {
         now.snapshot = true;
         return;
     }
     if (snapshot) now.why_not = take_cut(&cut, result, false);
-    if (!now.why_not) collect_major(verdict, &cut, &options);
+    if (now.why_not) return;
+    if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0));
+    collect_major(verdict, &cut, &options);
 }
 
 /* ---- afterwards ---- */
@@ -200,6 +226,26 @@ static void new_budget(void)
     atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
+#define RESERVE_LEAST (4 * MIB)
+#define RESERVE_MOST (256 * MIB)
+
+static void give_reserve_up(void)
+{
+    if (reserve) own_unmap(reserve, reserve_bytes);
+    reserve = NULL;
+}
+
+/* Where addresses are limited: a collection needs some, a sixteenth of the heap should do. */
+static void take_reserve(void)
+{
+    size_t want = round_up(RESERVE_LEAST + (size_t)atomic_load(&heap_taken_bytes) / 16, OS_PAGE);
+    if (want > RESERVE_MOST) want = RESERVE_MOST;
+    if (!is_limited || (reserve && reserve_bytes >= want)) return;
+    give_reserve_up();
+    reserve = own_map(want);
+    reserve_bytes = want;
+}
+
 /* Functions of their own, so that the probes' arguments lie in registers, not at symbols that a stripped library has no more.
    Outside of the pause, since a tracer stops the thread that comes by. */
 static NOINLINE void probe_begin(enum collection_kind kind, uint32_t n, enum collection_trigger trigger)
@@ -214,6 +260,28 @@ static NOINLINE void probe_end(enum collection_kind kind, uint32_t n, bool compl
     else PROBE5(gleaner, major_end, n, complete, a, b, pause);
 }
 
+#define MAJOR_GROWTH_LEAST (16 * MIB)
+#define MAJOR_GROWTH_NARROW (2 * MIB) /* near a limit */
+#define INCOMPLETE_MOST 5u
+
+/* The next one by growth: a quarter more bytes, or a quarter of what limits leave, and twenty times as long after this one as it took. */
+static void next_majors(void)
+{
+    if (!reclaims) return;
+    uint64_t took = now.pause + now.roots + now.mark + now.sweep;
+    int64_t taken = atomic_load(&heap_taken_bytes), more = taken / 4 > (int64_t)MAJOR_GROWTH_LEAST ? taken / 4 : (int64_t)MAJOR_GROWTH_LEAST;
+    if ((uint64_t)more > room_left / 4) more = (int64_t)(room_left / 4);
+    if (more < (int64_t)MAJOR_GROWTH_NARROW) more = (int64_t)MAJOR_GROWTH_NARROW;
+    bool tight = room_left < (uint64_t)taken / 2;
+    major_not_before = os_now_coarse() + (tight ? 4 : 20) * took;
+    take_reserve();
+    atomic_store(&major_end, taken + more);
+    uint64_t due = atomic_load(&next_major);
+    if (!every_said && due < major_not_before) atomic_store(&next_major, major_not_before);
+    incomplete_majors = now.complete ? 0 : incomplete_majors + 1;
+    if (incomplete_majors == INCOMPLETE_MOST && refusals) reclaim_stop("collections were incomplete five times in a row");
+}
+
 static void finished(void)
 {
     collect_count(&now);
@@ -222,13 +290,31 @@ static void finished(void)
               now.pause);
     remember_settle();
     new_budget();
+    if (!minor) next_majors();
     memprof_collected();
     if (collection_done) collection_done(&now);
+}
+
+/* Nothing is taken back at the end, when the report is written. */
+static NOINLINE void reclaim(void)
+{
+    struct reclaim_did did;
+    if (!reclaims || now.trigger == TRIGGER_EXIT) return;
+    if (refusals && verdict->refused) reclaim_stop(verdict->refused);
+    if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
+    reclaim_cycle(verdict, now.time, now.number, &did);
+    dead_stack_clear(); /* deeper than what is cleared afterwards */
+    now.reclaims = true;
+    now.quarantined = did.quarantined;
+    now.quarantined_bytes = did.quarantined_bytes;
+    now.reclaimed = did.reclaimed;
+    now.reclaimed_bytes = did.reclaimed_bytes;
 }
 
 /* Takes the verdict of a major collection over; the holder of the gate. */
 static void apply(void)
 {
+    give_reserve_up(); /* records may need it */
     now.complete = verdict->complete;
     now.why_not = verdict->why_not;
     now.roots = verdict->roots_ns;
@@ -243,10 +329,12 @@ static void apply(void)
     take_cut_scan_unfrozen(unfrozen, verdict->unfrozen);
     if (now.complete) {
         now.lost = lost_apply(verdict, now.time, last_complete, now.number, &now.lost_bytes);
+        dead_stack_clear(); /* deeper than what is cleared afterwards */
         now.promoted = now.young > now.lost ? now.young - now.lost : 0;
         now.promoted_bytes = now.young_bytes > now.lost_bytes ? now.young_bytes - now.lost_bytes : 0;
         last_complete = now.time;
         if (pieces) pieces_apply(pieces);
+        reclaim();
     }
     unmap_verdict();
     atomic_store(&under_way, false);
@@ -305,6 +393,7 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
         return EAGAIN;
     }
     if (now.snapshot) {
+        take_reserve(); /* for what is found */
         atomic_store(&under_way, true);
         return 0;
     }
@@ -388,12 +477,52 @@ void collection_tick(uint64_t at)
         collection_run(COLLECTION_MAJOR, TRIGGER_TIME, false, false);
         return;
     }
+    int64_t most = atomic_load_explicit(&major_end, memory_order_relaxed);
+    if (unlikely(atomic_load_explicit(&heap_taken_bytes, memory_order_relaxed) > most) && at >= major_not_before &&
+        atomic_compare_exchange_strong(&major_end, &most, INT64_MAX)) {
+        if (collection_run(COLLECTION_MAJOR, TRIGGER_GROWTH, false, false) != 0) atomic_store(&major_end, most);
+        return;
+    }
     if (!growth) return;
     int64_t end = atomic_load_explicit(&nursery_end, memory_order_relaxed);
     if (likely(atomic_load_explicit(&heap_taken_bytes, memory_order_relaxed) < end)) return;
     if (!atomic_compare_exchange_strong(&nursery_end, &end, INT64_MAX)) return;
     int e = collection_run(COLLECTION_MINOR, TRIGGER_GROWTH, false, false);
     if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+}
+
+#define STARVED_AGAIN 200000000u /* ns */
+
+/* True where it is taken, or given up, now; false where that cannot be. */
+static bool exchange_reserve(bool take)
+{
+    if (!stop_gate_try()) return !take;
+    if (take) take_reserve();
+    else give_reserve_up();
+    bool done = !take || reserve || !is_limited;
+    stop_gate_leave();
+    return done;
+}
+
+bool collection_starved(struct heap_thread_hook *unused)
+{
+    uint64_t at = os_now_coarse(), until = atomic_load(&starved_until);
+    struct reclaim_figures before, after;
+    if (!reclaims || !reclaim_is_on() || at < until || process_is_borrowed()) return false;
+    if (!atomic_compare_exchange_strong(&starved_until, &until, UINT64_MAX)) return false;
+    reclaim_figures(&before);
+    /* Until there is something, and first of all what the next time needs. */
+    for (unsigned tries = 0; tries < 4; tries++) {
+        exchange_reserve(false);
+        if (collection_run(COLLECTION_MAJOR, TRIGGER_MEMORY, true, true) == ENOTSUP) break;
+        heap_save_memory();
+        reclaim_figures(&after);
+        if (exchange_reserve(true) && after.reclaimed_bytes > before.reclaimed_bytes) break;
+    }
+    reclaim_figures(&after);
+    /* To stand still is better than to die; but not for nothing. */
+    atomic_store(&starved_until, after.reclaimed_bytes > before.reclaimed_bytes ? 0 : os_now_coarse() + STARVED_AGAIN);
+    return after.reclaimed_bytes > before.reclaimed_bytes;
 }
 
 static struct collection asked; /* for by a dump; finished in its child */
@@ -445,6 +574,36 @@ bool collection_possible(enum present_way *way)
 int collection_add_root(uintptr_t from, uintptr_t to) { return take_cut_add_root(from, to); }
 int collection_remove_root(uintptr_t from, uintptr_t to) { return take_cut_remove_root(from, to); }
 
+#define RECLAIM_EVERY_MOST 15000000000u
+#define RECLAIM_EVERY_LEAST 250000000u
+
+/* How often, where `leaks` does not say: so that three or four fit into the delay. */
+static void start_reclaim(const struct config *config)
+{
+    atomic_store(&major_end, INT64_MAX);
+    if (config->collect != COLLECT_RECLAIM) return;
+    refusals = !config->reclaim_anyway;
+    const struct reclaim_options options = {
+        .delay_ns = config->reclaim_delay_ns,
+        .age_ns = config->reclaim_age_ns == UINT64_MAX ? config->reclaim_delay_ns : config->reclaim_age_ns,
+        .confirmations = config->reclaim_confirmations,
+        .trial = config->reclaim_trial,
+        .share = config->reclaim_share,
+        .any_stacks = !config->reclaim_stacks,
+        .any_contents = !config->reclaim_contents,
+        .libraries = config->reclaim_libraries,
+    };
+    reclaim_start(&options);
+    reclaims = true;
+    uint64_t every = config->reclaim_delay_ns / 4;
+    if (every == 0) every = 4 * (uint64_t)RECLAIM_EVERY_LEAST;
+    if (every < RECLAIM_EVERY_LEAST) every = RECLAIM_EVERY_LEAST;
+    if (every > RECLAIM_EVERY_MOST) every = RECLAIM_EVERY_MOST;
+    every_said = every_ns != 0;
+    if (!every_said) every_ns = every;
+    atomic_store(&major_end, atomic_load(&heap_taken_bytes) + (int64_t)(2 * MAJOR_GROWTH_LEAST));
+}
+
 void collection_start(const struct config *config)
 {
     take_cut_start();
@@ -457,6 +616,7 @@ void collection_start(const struct config *config)
     fixed_nursery = config->nursery_bytes;
     if (fixed_nursery) budget = fixed_nursery;
     every_ns = config->leaks == LEAKS_EVERY ? config->leaks_every_ns : 0;
+    start_reclaim(config);
     last_complete = os_realtime();
     last_end = collect_clock();
     if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
@@ -468,9 +628,12 @@ void collection_forked(void)
 {
     unmap_verdict();
     atomic_store(&under_way, false);
+    give_reserve_up();
     last_complete = os_realtime();
     if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
     if (growth) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
+    atomic_store(&starved_until, 0);
+    if (reclaims) atomic_store(&major_end, atomic_load(&heap_taken_bytes) + (int64_t)(2 * MAJOR_GROWTH_LEAST));
     collect_fork_child();
     remember_fork_child();
 }

@@ -200,6 +200,48 @@ static bool key_reclaim_delay(struct config *c, const char *v)
     return read_duration(v, &c->reclaim_delay_ns);
 }
 
+static bool key_reclaim_age(struct config *c, const char *v)
+{
+    return read_duration(v, &c->reclaim_age_ns);
+}
+
+static bool read_some(const char *v, uint64_t least, uint64_t most, unsigned *to)
+{
+    uint64_t n;
+    if (!read_plain(v, most, &n) || n < least) return false;
+    *to = (unsigned)n;
+    return true;
+}
+
+static bool key_reclaim_confirmations(struct config *c, const char *v)
+{
+    return read_some(v, 1, 255, &c->reclaim_confirmations);
+}
+static bool key_reclaim_trial(struct config *c, const char *v)
+{
+    return read_some(v, 0, 1000000, &c->reclaim_trial);
+}
+static bool key_reclaim_share(struct config *c, const char *v)
+{
+    return read_some(v, 1, 100, &c->reclaim_share);
+}
+static bool key_reclaim_stacks(struct config *c, const char *v)
+{
+    return read_yes(v, &c->reclaim_stacks);
+}
+static bool key_reclaim_contents(struct config *c, const char *v)
+{
+    return read_yes(v, &c->reclaim_contents);
+}
+static bool key_reclaim_libraries(struct config *c, const char *v)
+{
+    return read_yes(v, &c->reclaim_libraries);
+}
+static bool key_reclaim_anyway(struct config *c, const char *v)
+{
+    return read_yes(v, &c->reclaim_anyway);
+}
+
 static bool key_interval(struct config *c, const char *v)
 {
     uint64_t ns;
@@ -346,6 +388,14 @@ static const struct key keys[] = {
     {"collect", key_collect, "off, report or reclaim"},
     {"nursery", key_nursery, "bytes (4M) or adaptive"},
     {"reclaim_delay", key_reclaim_delay, "a duration: 500ms, 60s, 5m, 1h or 0"},
+    {"reclaim_age", key_reclaim_age, "a duration: 500ms, 60s, 5m, 1h or 0"},
+    {"reclaim_confirmations", key_reclaim_confirmations, "1 to 255"},
+    {"reclaim_trial", key_reclaim_trial, "0 to 1000000"},
+    {"reclaim_share", key_reclaim_share, "1 to 100"},
+    {"reclaim_stacks", key_reclaim_stacks, "yes or no"},
+    {"reclaim_contents", key_reclaim_contents, "yes or no"},
+    {"reclaim_libraries", key_reclaim_libraries, "yes or no"},
+    {"reclaim_anyway", key_reclaim_anyway, "yes or no"},
     {"interval", key_interval, "a duration: 500ms, 60s, 5m, 1h or none"},
     {"output", key_output, "a path of at most 1023 bytes"},
     {"exit", key_exit, "none, report, profile or both"},
@@ -370,6 +420,11 @@ void config_default(struct config *to)
     to->sample_bytes = 512 * KIB;
     to->depth = 64;
     to->reclaim_delay_ns = 60 * SECOND;
+    to->reclaim_age_ns = UINT64_MAX;
+    to->reclaim_confirmations = 3;
+    to->reclaim_trial = 1;
+    to->reclaim_share = 10;
+    to->reclaim_stacks = to->reclaim_contents = true;
     to->follow = to->abort = to->snapshot = true;
     memcpy(to->output, "gleaner.%e.%p.%n.pb.gz", sizeof "gleaner.%e.%p.%n.pb.gz");
 }
@@ -395,7 +450,7 @@ static struct quoted quote(const char *s)
 static void complain(struct reader *r, const char *format, ...) PRINTF_LIKE(2, 3);
 static void complain(struct reader *r, const char *format, ...)
 {
-    char line[512];
+    char line[768];
     if (!r->complain || r->complaints > COMPLAINTS) return;
     size_t n = print_to(line, sizeof line, "gleaner: %s: ", r->where);
     if (n >= sizeof line) return;
@@ -429,7 +484,7 @@ static void read_item(struct config *to, char *item, struct reader *r)
                          keys[i].right);
             return;
         }
-    char known[256];
+    char known[640];
     size_t length = 0;
     for (unsigned i = 0; i < KEYS; i++)
         length += print_to(known + length, sizeof known - length, " %s", keys[i].name);

@@ -24,6 +24,9 @@ struct config {
     enum config_collect collect; /* unset: what leaks and requests ask for */
     uint64_t nursery_bytes;      /* 0: adaptive */
     uint64_t reclaim_delay_ns;
+    uint64_t reclaim_age_ns; /* UINT64_MAX: the delay */
+    unsigned reclaim_confirmations, reclaim_trial, reclaim_share;
+    bool reclaim_stacks, reclaim_contents, reclaim_libraries, reclaim_anyway;
     uint64_t interval_ns; /* 0: none */
     bool exit_report, exit_profile;
     int exit_code; /* 0 to 255 */

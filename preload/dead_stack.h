@@ -19,4 +19,13 @@ static NOINLINE __attribute__((unused)) void dead_stack_clear(void)
     __asm__ volatile("" : : "r"(dead) : "memory");
 }
 
+/* The same after a text was written, whose frames are deeper by its buffers: registers that still had such an address were saved there. */
+#define DEAD_STACK_TEXT_BYTES 7168
+static NOINLINE __attribute__((unused)) void dead_stack_clear_text(void)
+{
+    char dead[DEAD_STACK_TEXT_BYTES];
+    __builtin_memset(dead, 0, sizeof dead);
+    __asm__ volatile("" : : "r"(dead) : "memory");
+}
+
 #endif

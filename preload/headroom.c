@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/headroom.h"
+#include "heap/os.h"
 #include "heap/print.h"
+#include "heap/syscall.h"
 #include "preload/task_files.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 static char text[4096], path[512];
 
@@ -61,4 +64,32 @@ uint64_t headroom_bytes(void)
 {
     uint64_t machine = of_machine(), group = of_group();
     return machine < group ? machine : group;
+}
+
+static uint64_t limit_of(int resource)
+{
+    struct rlimit r;
+    if (raw_syscall(SYS_prlimit64, 0, resource, NULL, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return r.rlim_cur;
+}
+
+static uint64_t left_of(uint64_t limit, uint64_t used)
+{
+    return limit == UINT64_MAX ? UINT64_MAX : limit > used ? limit - used : 0;
+}
+
+/* In statm the first figure is all that is mapped, the sixth what is private and writable; in pages. */
+uint64_t headroom_limits(void)
+{
+    uint64_t all = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA), figure[6] = {0};
+    if (all == UINT64_MAX && data == UINT64_MAX) return UINT64_MAX;
+    if (task_read("/proc/self/statm", text, sizeof text) <= 0) return UINT64_MAX;
+    const char *at = text;
+    for (unsigned i = 0; at && i < 6; i++) {
+        figure[i] = number_at(at) * OS_PAGE;
+        at = after(at, " ");
+    }
+    all = left_of(all, figure[0]);
+    data = left_of(data, figure[5]);
+    return all < data ? all : data;
 }

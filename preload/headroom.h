@@ -9,4 +9,7 @@
    UINT64_MAX if neither can be read. Opens descriptors: in a thread with a table of its own. */
 uint64_t headroom_bytes(void);
 
+/* Bytes that RLIMIT_AS and RLIMIT_DATA leave; UINT64_MAX without limits.  As above. */
+uint64_t headroom_limits(void);
+
 #endif

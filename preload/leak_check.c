@@ -203,7 +203,7 @@ enum leak_verdict leak_check(enum collection_trigger trigger, int fd)
         int error = collection_run(COLLECTION_MAJOR, trigger, true, true);
         if (error == 0) {
             verdict = sum_up(fd, &sum);
-            dead_stack_clear();
+            dead_stack_clear_text();
         } else {
             print_fd(fd, "gleaner: no leak check: %s\n", why(error));
             verdict = LEAK_UNKNOWN;

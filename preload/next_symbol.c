@@ -69,13 +69,12 @@ static uint32_t by_hash(const struct tables *t, const char *name)
     return i;
 }
 
-void *next_symbol(const char *name)
+static void *find(const char *name, bool after)
 {
-    bool after = false;
     for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next) {
         if (m->l_ld == _DYNAMIC) {
             after = true;
-            continue;
+            continue; /* our own */
         }
         struct tables t;
         if (!after) continue;
@@ -86,3 +85,6 @@ void *next_symbol(const char *name)
     }
     return NULL;
 }
+
+void *next_symbol(const char *name) { return find(name, false); }
+void *any_symbol(const char *name) { return find(name, true); }

@@ -9,4 +9,7 @@
    meanwhile. */
 void *next_symbol(const char *name);
 
+/* The same in any object but this library. */
+void *any_symbol(const char *name);
+
 #endif

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/print.h"
+#include "heap/reclaim.h"
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/collect_log.h"
@@ -16,11 +17,13 @@
 #include "preload/fork.h"
 #include "preload/leak_check.h"
 #include "preload/output.h"
+#include "preload/refuse.h"
 #include "preload/scope.h"
 #include "preload/start_folder.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
 #include "sampler/memprof.h"
+#include "sampler/reclaim_sites.h"
 #include "sampler/sampler.h"
 
 #include <dlfcn.h>
@@ -33,11 +36,19 @@
 
 struct config face_config = {.abort = true};
 
+static void reclaim_is_off(const char *why)
+{
+    print_fd(2, "gleaner: reclaim is off: %s\n", why);
+}
+
 static struct heap_hooks hooks = {
     .foreign_free = scope_foreign_free,
     .foreign_realloc = scope_foreign_realloc,
     .foreign_size = scope_foreign_size,
     .misuse = misuse_found,
+    .place = reclaim_sites_place,
+    .vetoed = reclaim_sites_vetoed,
+    .reclaim_off = reclaim_is_off,
     .thread_started = thread_exit_arm,
 };
 
@@ -102,8 +113,13 @@ static void start_dumps(char **environment)
         if (output_first()) follow_keep_in((int)raw_syscall(SYS_getpid, 0));
         follow_edit_own(environment);
     }
-    if (!dump_start()) return;
+    if (!dump_start()) {
+        if (c->collect == COLLECT_RECLAIM) reclaim_is_off("collections cannot run here");
+        return;
+    }
     collection_start(c);
+    const char *refused = c->collect == COLLECT_RECLAIM && !c->reclaim_anyway ? refuse_at_start() : NULL;
+    if (refused) reclaim_stop(refused);
     leak_check_start(c, environment);
     collect_log_start(c);
     if (c->signal && !dump_signal_start(c->signal, output_next))
@@ -128,7 +144,8 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     }
     read_config(environment);
     const struct config *c = &face_config;
-    const struct heap_options options = {.verify = c->verify, .watch = config_watches(c), .decay_ns = 10000000000ull};
+    const struct heap_options options = {.verify = c->verify, .watch = config_watches(c),
+                                         .reclaim = c->collect == COLLECT_RECLAIM, .decay_ns = 10000000000ull};
     heap_start(&options);
     thread_exit_start();
     scope_start();
@@ -137,6 +154,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     fork_start();
     exit_start(c);
     if (c->interval_ns || config_watches(c)) hooks.tick = tick;
+    if (c->collect == COLLECT_RECLAIM) hooks.starving = collection_starved;
     start_sampler();
     heap_set_hooks(&hooks);
     if (!getauxval(AT_SECURE)) start_dumps(environment);

@@ -14,7 +14,8 @@
 static const char *const head_keys[] = {"version",    "pid",          "parent", "command",
                                         "executable", "host",         "reason", "time",
                                         "start_time", "sample_bytes", "lambda", "totals",
-                                        "classes",    "collections",  "memory", "sampler"};
+                                        "classes",    "collections",  "memory", "sampler",
+                                        "reclaim"};
 static const char *const total_keys[] = {"alloc",    "live",      "lost",      "indirect",
                                          "possible", "reclaimed", "false_lost"};
 
@@ -100,6 +101,10 @@ static json_t *lost_of(const struct profile *profile, const struct site *site)
     double asked = site->asked[0] + site->asked[1];
     json_object_set_new(to, "asked_bytes", asked > 0 ? json_whole(asked) : json_null());
     json_object_set_new(to, "misses", json_integer(since.misses));
+    json_t *rules = json_array();
+    for (int rule = 0; rule < ELIGIBLE_RULES; rule++)
+        if (site->rules >> rule & 1) json_array_append_new(rules, json_string(eligible_names[rule]));
+    json_object_set_new(to, "not_reclaimed", rules);
     json_object_set_new(to, "first_seen", time_or_null(since.first_missed));
     json_object_set_new(
         to, "between",
@@ -132,7 +137,7 @@ static json_t *site_of(const struct profile *profile, const struct site *site)
         if (site->forms >> form & 1) json_array_append_new(forms, json_string(form_names[form]));
     json_object_set_new(possible, "why", forms);
     json_object_set_new(to, "possible", possible);
-    json_object_set_new(to, "reclaimed", json_pack("{s:i,s:i}", "objects", 0, "bytes", 0));
+    json_object_set_new(to, "reclaimed", figure_of(profile, site, MEASURE_RECLAIMED));
     json_object_set_new(to, "false_lost", figure_of(profile, site, MEASURE_FALSE));
     json_object_set_new(to, "lifetime", lifetime_json(profile, site));
     return to;

@@ -120,6 +120,30 @@ static void print_forms(FILE *to, unsigned forms)
     fputs(" only\n", to);
 }
 
+static void print_rules(FILE *to, unsigned rules)
+{
+    const char *before = "    not reclaimed: ";
+    for (int rule = 0; rule < ELIGIBLE_RULES; rule++) {
+        if (!(rules >> rule & 1)) continue;
+        fprintf(to, "%s%s", before, rule_texts[rule]);
+        before = "; ";
+    }
+    fputc('\n', to);
+}
+
+/* Where the program proved that blocks were not lost. */
+static void print_proofs(FILE *to, const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->site_count; i++) {
+        const struct site *site = &profile->sites[i];
+        double objects = site->figures[MEASURE_PROOF].objects.value;
+        if (!(objects > 0)) continue;
+        fprintf(to, "Proof that %.0f object(s) of one place were not lost, the first by:\n", objects);
+        print_frames(to, site);
+        fputc('\n', to);
+    }
+}
+
 static void print_remarks(FILE *to, const struct profile *profile, const struct leak *leak)
 {
     struct remarks r = {.to = to};
@@ -136,6 +160,7 @@ static void print_remarks(FILE *to, const struct profile *profile, const struct 
         fprintf(remark(&r), "%.0f byte(s) in %.0f object(s) hang on them\n", hangs->bytes.value,
                 hangs->objects.value);
     if (leak->kind == MEASURE_POSSIBLE && site->forms) print_forms(to, site->forms);
+    if (leak->kind <= MEASURE_INDIRECT && site->rules) print_rules(to, site->rules);
     if (isnan(figure->bytes.lo))
         fputs("    an estimate\n", to);
     else if (is_estimated(figure->bytes))
@@ -150,6 +175,7 @@ static void print_leak(FILE *to, const struct profile *profile, const struct lea
         [MEASURE_INDIRECT] = "Indirect leak of",
         [MEASURE_POSSIBLE] = "Possibly lost:",
         [MEASURE_FALSE] = "Falsely called lost:",
+        [MEASURE_RECLAIMED] = "Reclaimed:",
     };
     const struct figure *figure = figure_of(leak);
     fprintf(to, "%s %.0f byte(s) in %.0f object(s) allocated from:\n", heads[leak->kind],
@@ -227,7 +253,8 @@ void leaks_write(FILE *to, const struct profile *profile, size_t top, bool asked
     bool any = lost.objects.value > 0;
     bool all = head_number(profile, "totals.lost.objects") > 0 || asked ||
                sum_of(profile, MEASURE_POSSIBLE, NULL).objects.value > 0 ||
-               sum_of(profile, MEASURE_FALSE, NULL).objects.value > 0;
+               sum_of(profile, MEASURE_FALSE, NULL).objects.value > 0 ||
+               sum_of(profile, MEASURE_RECLAIMED, NULL).objects.value > 0;
     if (!any && !all) return;
     fputc('\n', to);
     if (any) {
@@ -239,6 +266,8 @@ void leaks_write(FILE *to, const struct profile *profile, size_t top, bool asked
     }
     print_leaks(to, profile, MEASURE_POSSIBLE, MEASURE_POSSIBLE, top);
     print_leaks(to, profile, MEASURE_FALSE, MEASURE_FALSE, top);
+    print_proofs(to, profile);
+    print_leaks(to, profile, MEASURE_RECLAIMED, MEASURE_RECLAIMED, top);
     print_suppressions(to, profile->known);
     if (!any) {
         fputs(why_none(profile), to);

@@ -9,6 +9,29 @@
 
 const char *const form_names[FORMS] = {"narrow", "before", "past_end", "misaligned"};
 
+const char *const rule_texts[ELIGIBLE_RULES] = {
+    [ELIGIBLE] = "in quarantine",
+    [RULE_EXOTIC] = "an unusual form of pointer may reach it",
+    [RULE_FREED_MEMORY] = "freed memory, or a dead stack, points to it",
+    [RULE_CONTENTS] = "its contents change, or cannot be looked at",
+    [RULE_CONFIRMATIONS] = "too few collections have missed it",
+    [RULE_AGE] = "lost for too short a time",
+    [RULE_START] = "the process is too young",
+    [RULE_NO_PLACE] = "it is not known who allocated it",
+    [RULE_LIBRARY] = "allocated by the C library or the loader",
+    [RULE_VETOED] = "a block from there was proven not to be lost",
+    [RULE_TRIAL] = "its call stack is still on trial",
+    [RULE_GROUP] = "a block that is connected with it must stay",
+    [RULE_BUDGET] = "enough was taken by one collection",
+    [RULE_OFF] = "reclaim is off",
+};
+
+void lost_row_add_rule(struct labels *labels, const char *name)
+{
+    for (int rule = 0; rule < ELIGIBLE_RULES; rule++)
+        if (!strcmp(name, eligible_names[rule])) labels->rules |= 1u << rule;
+}
+
 static enum measure kind_of(const char *text)
 {
     static const struct {
@@ -17,7 +40,9 @@ static enum measure kind_of(const char *text)
     } kinds[] = {{"direct", MEASURE_DIRECT},
                  {"indirect", MEASURE_INDIRECT},
                  {"possible", MEASURE_POSSIBLE},
-                 {"false", MEASURE_FALSE}};
+                 {"false", MEASURE_FALSE},
+                 {"reclaimed", MEASURE_RECLAIMED},
+                 {"proof", MEASURE_PROOF}};
     for (size_t i = 0; text && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(text, kinds[i].text)) return kinds[i].kind;
     return MEASURE_LOST;
@@ -40,7 +65,7 @@ struct lost_row *lost_row(struct profile *to, const struct labels *labels, const
     if (!ours && !values[0] && !values[1]) return NULL;
     struct lost_row *row = arena_need(&to->arena, 1, sizeof *row);
     row->kind = ours ? kind_of(labels->lost) : MEASURE_LOST;
-    bool in_labels = row->kind == MEASURE_POSSIBLE || row->kind == MEASURE_FALSE;
+    bool in_labels = row->kind >= MEASURE_POSSIBLE;
     bool estimated = labels->objects_high > 0 || labels->bytes_high > 0;
     row->figure.objects = limited(in_labels ? labels->lost_objects : values[0], labels->objects_low,
                                   labels->objects_high, estimated, ours || to->exact);
@@ -51,6 +76,7 @@ struct lost_row *lost_row(struct profile *to, const struct labels *labels, const
                                 labels->misses};
     for (int form = 0; labels->why && form < FORMS; form++)
         if (!strcmp(labels->why, form_names[form])) row->forms = 1u << form;
+    row->rules = labels->rules;
     row->asked = labels->asked;
     row->hangs_objects = labels->hangs_objects;
     row->hangs_bytes = labels->hangs_bytes;
@@ -81,11 +107,12 @@ static void figure_add(struct figure *to, struct figure more)
 static void add_row(struct site *site, const struct lost_row *row)
 {
     figure_add(&site->figures[row->kind], row->figure);
-    if (row->kind == MEASURE_FALSE || row->kind == MEASURE_LOST) return;
+    if (row->kind >= MEASURE_FALSE || row->kind == MEASURE_LOST) return;
     int which = row->kind - MEASURE_DIRECT;
     since_add(&site->since[which], &row->since);
     site->asked[which] += row->asked > 0 ? (double)row->asked : NAN;
     site->forms |= row->forms;
+    site->rules |= row->rules;
     if (row->kind == MEASURE_POSSIBLE) return;
     figure_add(&site->figures[MEASURE_LOST], row->figure);
     figure_add(&site->figures[MEASURE_HANGING], (struct figure){exactly((double)row->hangs_objects),
@@ -102,7 +129,7 @@ void model_sum_lost(struct profile *profile)
             site->figures[measure] = (struct figure){exactly(0), exactly(0)};
         memset(site->since, 0, sizeof site->since);
         memset(site->asked, 0, sizeof site->asked);
-        site->forms = 0;
+        site->forms = site->rules = 0;
     }
     for (size_t i = 0; i < profile->part_count; i++) {
         const struct part *part = &profile->parts[i];

@@ -9,10 +9,14 @@
 struct labels {
     int64_t bytes, alloc_points, live_points;
     const char *source, *stack_note, *lost, *why;
+    unsigned rules;
     int64_t lost_objects, lost_bytes, objects_low, objects_high, bytes_low, bytes_high;
     int64_t asked, hangs_objects, hangs_bytes, last_reached, first_missed, last_missed, misses,
         site, head;
 };
+
+/* Adds the rule with this name, if there is one. */
+void lost_row_add_rule(struct labels *, const char *name);
 
 /* The row of a sample with these labels and these values of lost_objects and lost_space; NULL if it says nothing of lost
    blocks.  Lives as long as the profile. */

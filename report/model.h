@@ -8,6 +8,7 @@
 #ifndef GLEANER_REPORT_MODEL_H
 #define GLEANER_REPORT_MODEL_H
 
+#include "heap/eligible.h"
 #include "report/arena.h"
 #include "sampler/estimate.h"
 
@@ -25,6 +26,8 @@ enum measure {
     MEASURE_POSSIBLE, /* reached by unusual forms of pointers only; not in `lost` */
     MEASURE_HANGING,  /* what hangs on the directly lost blocks, wherever it was allocated */
     MEASURE_FALSE,    /* was called lost, and proven not to be */
+    MEASURE_RECLAIMED,
+    MEASURE_PROOF,    /* the calls that proved it: how often that was so of the blocks' place */
     MEASURES,
     MEASURES_SHOWN = MEASURE_LOST + 1,  /* the first are what --show takes, */
     MEASURES_SAMPLED = MEASURE_PEAK + 1 /* and estimated from sample points */
@@ -86,6 +89,7 @@ struct site {
     const char *stack_note;
     struct figure figures[MEASURES];
     struct since since[3];       /* of what is directly, indirectly and possibly lost */
+    unsigned rules;              /* as in lost_row, of all that is lost here */
     unsigned forms;              /* as in lost_row, of all that is possibly lost here */
     double asked[3];             /* bytes asked for by the same blocks; NAN: not known */
     struct lifetime *lifetime;   /* lifetime.h; NULL: not known */
@@ -97,6 +101,9 @@ struct site {
 enum { FORM_NARROW, FORM_BEFORE, FORM_PAST_END, FORM_MISALIGNED, FORMS };
 extern const char *const form_names[FORMS]; /* as in the file */
 
+/* Why lost blocks were not reclaimed. */
+extern const char *const rule_texts[ELIGIBLE_RULES]; /* for people; eligible_names, as in the file */
+
 /* What a sample says of lost blocks. */
 struct lost_row {
     enum measure kind; /* direct, indirect, possible, false; lost where the file does not say how */
@@ -104,6 +111,7 @@ struct lost_row {
     struct since since;
     int64_t asked, hangs_objects, hangs_bytes; /* 0: not known, or none */
     unsigned forms; /* of possibly lost blocks, in which something points to them: bits 1 << FORM_… */
+    unsigned rules; /* bits 1 << enum eligible_rule */
     uint64_t number, head; /* an indirect row hangs on the direct one with the number `head`; 0: none */
     bool suppressed;
 };

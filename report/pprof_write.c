@@ -153,7 +153,7 @@ static void add_label(struct writer *writer, Pprof__Sample *sample, const char *
 }
 
 /* At most: those of a site, and of a lost row. */
-enum { LABELS = 6 + 17 };
+enum { LABELS = 6 + 17 + ELIGIBLE_RULES };
 
 static Pprof__Sample *new_sample(struct writer *writer, struct place *const *stack, size_t depth)
 {
@@ -185,11 +185,13 @@ static void add_lost_labels(struct writer *writer, Pprof__Sample *to, const stru
     static const char *const kinds[MEASURES] = {[MEASURE_DIRECT] = "direct",
                                                 [MEASURE_INDIRECT] = "indirect",
                                                 [MEASURE_POSSIBLE] = "possible",
-                                                [MEASURE_FALSE] = "false"};
+                                                [MEASURE_FALSE] = "false",
+                                                [MEASURE_RECLAIMED] = "reclaimed",
+                                                [MEASURE_PROOF] = "proof"};
     const struct figure *figure = &row->figure;
     if (!kinds[row->kind]) return;
     add_label(writer, to, "lost", 0, kinds[row->kind]);
-    if (row->kind == MEASURE_POSSIBLE || row->kind == MEASURE_FALSE) {
+    if (row->kind >= MEASURE_POSSIBLE) {
         add_label(writer, to, "lost_objects", llround(figure->objects.value), NULL);
         add_label(writer, to, "lost_bytes", llround(figure->bytes.value), NULL);
     }
@@ -201,6 +203,8 @@ static void add_lost_labels(struct writer *writer, Pprof__Sample *to, const stru
     }
     for (int form = 0; form < FORMS; form++)
         if (row->forms == 1u << form) add_label(writer, to, "why", 0, form_names[form]);
+    for (int rule = 0; rule < ELIGIBLE_RULES; rule++)
+        if (row->rules >> rule & 1) add_label(writer, to, "not_reclaimed", 0, eligible_names[rule]);
     add_label(writer, to, "asked_bytes", row->asked, NULL);
     add_label(writer, to, "last_reached", row->since.last_reached, NULL);
     add_label(writer, to, "first_missed", row->since.first_missed, NULL);

@@ -295,6 +295,7 @@ static bool read_labels(struct reader *reader, const Pprof__Sample *sample, stru
         if (!strcmp(key, "stack") && *text) to->stack_note = text;
         if (!strcmp(key, "lost") && *text) to->lost = text;
         if (!strcmp(key, "why") && *text) to->why = text;
+        if (!strcmp(key, "not_reclaimed") && *text) lost_row_add_rule(to, text);
     }
     return true;
 }

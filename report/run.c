@@ -46,11 +46,12 @@ static const char help[] =
     "suppression\n"
     "                        names; implies --leaks\n"
     "      --suppressions FILE  known leaks: lines leak:PATTERN, as LeakSanitizer's\n"
+    "      --reclaim         return lost blocks to the heap, carefully, and say what was returned\n"
     "  -c, --conf KEY:VALUE  any configuration key of the library (GLEANER_CONF is kept, this "
     "wins)\n"
     "  -h, --help            this text\n"
     "\n"
-    "--leaks=exit and --fail record every block, as -s all does, unless -s is given.\n"
+    "--leaks=exit, --fail and --reclaim record every block, as -s all does, unless -s is given.\n"
     "\n"
     "  gleaner run -- ./server --port 80\n"
     "  gleaner run --leaks --fail -- ./tests\n"
@@ -242,7 +243,7 @@ static void say_no_profile(const char *path, const char *name, int wait_status)
 /* Whatever happens to the reader of stderr, the status stays what it is.  Whether it is to be that of --fail. */
 static bool print_report(struct profile *profile, const struct request *request)
 {
-    bool lost = request->leaks_exit || request->leaks_every || request->fail >= 0;
+    bool lost = request->leaks_exit || request->leaks_every || request->fail >= 0 || request->reclaim;
     enum measure measure = lost ? MEASURE_LOST : MEASURE_LIVE;
     signal(SIGPIPE, SIG_IGN);
     bool leaked = judge(profile, request);
@@ -330,7 +331,8 @@ int command_run(int argc, char **argv)
             request_suppressions(&request, optarg);
             break;
         case RECLAIM:
-            usage_error("run", "--reclaim is not in this version");
+            request_reclaim(&request);
+            break;
         case 'c':
             request_any(&request, optarg);
             break;

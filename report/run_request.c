@@ -59,6 +59,12 @@ void request_leaks(struct request *request, const char *when)
     }
 }
 
+void request_reclaim(struct request *request)
+{
+    request->reclaim = true;
+    request_conf(request, "collect", "reclaim");
+}
+
 void request_fail(struct request *request, const char *code)
 {
     int64_t number = 23; /* LeakSanitizer's */
@@ -99,7 +105,7 @@ void request_implied(struct request *request)
     if (fails && request->leaks_off) usage_error("run", "--fail needs --leaks, which is off");
     char *rest = request->conf;
     const char *leaks = fails && !request->leaks_exit && !request->leaks_every ? ",leaks:exit" : "";
-    const char *sample = (fails || request->leaks_exit) && !request->sample ? ",sample:all" : "";
+    const char *sample = (fails || request->leaks_exit || request->reclaim) && !request->sample ? ",sample:all" : "";
     request->conf = need_text("%s%s%s", sample, leaks, rest ? rest : "");
     free(rest);
 }

@@ -11,6 +11,7 @@ struct request {
     char *conf;  /* of our options, in order, each with a leading comma */
     bool sample; /* -s was given */
     bool leaks_exit, leaks_every, leaks_off;
+    bool reclaim;
     int fail; /* the status where blocks were lost; -1: the program's own */
     const char **suppressions;
     size_t suppression_count, suppression_room;
@@ -23,6 +24,7 @@ void request_conf(struct request *, const char *key, const char *value);
    gets, too, for what it prints itself. */
 void request_sample(struct request *, const char *text);
 void request_leaks(struct request *, const char *when);
+void request_reclaim(struct request *);
 void request_fail(struct request *, const char *code);
 void request_any(struct request *, const char *item);
 void request_suppressions(struct request *, const char *file);

@@ -89,7 +89,7 @@ static void subtract_totals(json_t *from, const json_t *older)
 {
     static const char *const kinds[] = {"alloc",     "live",       "lost",
                                         "direct",    "indirect",   "possible",
-                                        "reclaimed", "false_lost", "reached_again"};
+                                        "reclaimed", "false_lost", "reached_again", "quarantined"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         json_t *to = json_object_get(from, kinds[i]);
         const json_t *base = json_object_get(older, kinds[i]);

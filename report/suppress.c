@@ -94,7 +94,7 @@ void suppress_known(struct profile *profile, const char *const *files, size_t co
     for (size_t i = 0; i < profile->part_count; i++) {
         struct lost_row *row = profile->parts[i].lost;
         size_t site = profile->parts[i].site;
-        if (!row || row->kind == MEASURE_FALSE) continue;
+        if (!row || row->kind >= MEASURE_FALSE) continue;
         if (pattern[site] == -2) pattern[site] = match(profile->known, sites[site]);
         if (pattern[site] < 0) continue;
         row->suppressed = true;

@@ -68,6 +68,28 @@ static void print_totals(FILE *to, const struct profile *profile)
     print_total(to, profile, "peak", "peak");
 }
 
+/* What was taken back, and what keeps the rest. */
+static void print_reclaim(FILE *to, const struct profile *profile)
+{
+    const json_t *reclaim = json_object_get(profile->head, "reclaim"), *kept = json_object_get(reclaim, "kept");
+    if (!json_is_object(reclaim)) return;
+    fprintf(to, "    reclaimed: %.0f bytes in %.0f objects; in quarantine %.0f bytes in %.0f objects; vetoes: %.0f\n",
+            head_number(profile, "totals.reclaimed.bytes"), head_number(profile, "totals.reclaimed.objects"),
+            head_number(profile, "totals.quarantined.bytes"), head_number(profile, "totals.quarantined.objects"),
+            head_number(profile, "reclaim.vetoes"));
+    const char *why = head_text(profile, "reclaim.why_off");
+    if (why) {
+        char *clean = clean_text(why, strlen(why));
+        fprintf(to, "    note: reclaim is off: %s\n", clean);
+        free(clean);
+    }
+    for (int rule = 1; rule < ELIGIBLE_RULES; rule++) {
+        const json_t *of = json_object_get(kept, eligible_names[rule]);
+        double bytes = json_number_value(json_object_get(of, "bytes")), objects = json_number_value(json_object_get(of, "objects"));
+        if (objects > 0) fprintf(to, "    not reclaimed: %.0f bytes in %.0f objects (%s)\n", bytes, objects, rule_texts[rule]);
+    }
+}
+
 /* What the collector did, and its honesty: blocks that it called lost and that the program proved not to be. */
 static void print_collections(FILE *to, const struct profile *profile)
 {
@@ -85,6 +107,7 @@ static void print_collections(FILE *to, const struct profile *profile)
     if (head_number(profile, "totals.false_lost.objects") > 0)
         fputs(" (called lost, then freed, resized or written by the program)", to);
     fputc('\n', to);
+    print_reclaim(to, profile);
     double again = head_number(profile, "totals.reached_again.objects");
     if (again > 0) fprintf(to, "    reached again by a later collection: %.0f blocks\n", again);
     const char *why = head_text(profile, "collections.latest.why_not");

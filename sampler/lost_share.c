@@ -73,6 +73,7 @@ static void take(struct lost_sites *l, struct lost_site *to, const struct order 
     to->bytes += s->bytes;
     to->hangs += s->hangs;
     to->hangs_bytes += s->hangs_bytes;
+    to->rules |= s->rules;
     lost_table_times(to, s->last_reached, s->first_missed, s->last_missed, s->misses);
     s->objects = 0; /* lost_sites_each passes it by */
 }
@@ -147,6 +148,7 @@ static void share(struct lost_sites *l, struct order *item, size_t n, const stru
         uint64_t weight = r->weight, before = given;
         if (!weight) continue; /* of two at one site the second has nothing left to do */
         r->weight = 0;
+        r->is.rules |= what->rules;
         upto += weight;
         given = part_of(what->objects, upto, weights);
         give(&r->is, what, before, given);

@@ -134,6 +134,7 @@ static void add_block(const struct lost_view *v, void *user)
     struct lost_site *s = &r->is;
     s->objects++;
     s->bytes += v->given;
+    if (v->rule || v->quarantined) s->rules |= 1u << v->rule;
     if (tracked && s->place.where == LOST_AT_SITE) {
         r->tracked++;
         r->points += entry.n_samples;

@@ -20,6 +20,7 @@ struct lost_site {
     struct lost_place
         head; /* of indirectly lost blocks: where the block that they hang on was allocated; nowhere: unknown */
     uint8_t why;  /* of possibly lost ones: enum vet_why of vet.h */
+    uint32_t rules; /* bits 1 << enum eligible_rule: why blocks were not reclaimed; 1: some are in quarantine */
     size_t given; /* bytes given to each block; 0: they differ in size */
     bool estimated;
     uint64_t objects, bytes;

@@ -351,6 +351,7 @@ void memprof_install(bool anew)
         ours.renewed = renewed;
         ours.freed = freed;
         ours.resized = resized;
+        ours.reclaimed = memprof_reclaimed;
         ours.callbacks = memprof_callbacks;
         ours.thread_ended = memprof_thread_ended;
         ours.tick = tick;

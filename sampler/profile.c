@@ -31,7 +31,7 @@
 
 #define FLUSH_BYTES (64 * KIB)
 
-static const char *const fixed[FIXED_STRINGS] = {
+static const char *const fixed[S_RULES] = {
     "",
     "alloc_objects",
     "alloc_space",
@@ -86,6 +86,9 @@ static const char *const fixed[FIXED_STRINGS] = {
     "before",
     "past_end",
     "misaligned",
+    "reclaimed",
+    "proof",
+    "not_reclaimed",
 };
 
 static int write_all(void *user, const void *bytes, size_t length)
@@ -126,7 +129,8 @@ static void value_type(struct writer *w, unsigned field, unsigned type, unsigned
 
 static void head(struct writer *w, const struct profile_about *about, uint64_t now)
 {
-    for (unsigned i = 0; i < FIXED_STRINGS; i++) add_string(w, fixed[i]);
+    for (unsigned i = 0; i < S_RULES; i++) add_string(w, fixed[i]);
+    for (unsigned i = 0; i < ELIGIBLE_RULES; i++) add_string(w, eligible_names[i]);
     for (unsigned s = S_ALLOC_OBJECTS; s <= S_PEAK_SPACE; s += 2) {
         value_type(w, PROFILE_SAMPLE_TYPE, s, S_COUNT);
         value_type(w, PROFILE_SAMPLE_TYPE, s + 1, S_BYTES);

@@ -6,6 +6,7 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/reclaim.h"
 #include "heap/syscall.h"
 #include "heap/white.h"
 #include "sampler/module.h"
@@ -97,7 +98,8 @@ static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_
         (unsigned long)bytes);
 }
 
-static void totals(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost)
+static void totals(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost,
+                   const struct reclaim_figures *reclaim)
 {
     uint64_t wrong = 0, wrong_bytes = 0;
     for (unsigned i = 0; i < PROOFS; i++) {
@@ -112,7 +114,8 @@ static void totals(struct protobuf *b, const struct heap_stats *s, const struct 
     total(b, "direct", lost->direct, lost->direct_bytes);
     total(b, "indirect", lost->indirect, lost->indirect_bytes);
     total(b, "possible", lost->possible, lost->possible_bytes);
-    total(b, "reclaimed", 0, 0);
+    total(b, "reclaimed", reclaim->reclaimed, reclaim->reclaimed_bytes);
+    total(b, "quarantined", lost->quarantined, lost->quarantined_bytes);
     total(b, "false_lost", wrong, wrong_bytes);
     total(b, "reached_again", lost->proofs[PROOF_REACHED], lost->proof_bytes[PROOF_REACHED]);
     put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
@@ -125,6 +128,7 @@ struct facts {
     struct heap_stats heap;
     struct utsname host;
     struct lost_totals lost;
+    struct reclaim_figures reclaim;
     struct collections collections;
     struct young {
         uint64_t blocks, bytes;
@@ -171,6 +175,9 @@ static void class(struct protobuf *b, const struct facts *f, unsigned number, bo
     else
         text(b, "\"young\":{\"objects\":null,\"bytes\":null},");
     total(b, "lost", lost, number == HEAP_CLASS_LARGE ? f->lost_large_bytes : lost * c->size);
+    uint64_t reclaimed, reclaimed_bytes;
+    reclaim_of_class(number, &reclaimed, &reclaimed_bytes);
+    if (f->reclaim.started) total(b, "reclaimed", reclaimed, reclaimed_bytes);
     put(b, "\"pools\":%lu}", (unsigned long)c->pools);
     *first = false;
 }
@@ -254,18 +261,48 @@ static uint64_t resident(int pid)
     return pages * getauxval(AT_PAGESZ);
 }
 
-static void memory(struct protobuf *b, const struct heap_stats *s, int pid)
+/* Lost blocks by what keeps each, as of the latest collection. */
+static void put_reclaim(struct protobuf *b, const struct reclaim_figures *f)
+{
+    if (!f->started) return;
+    put(b, ",\"reclaim\":{\"on\":%s", f->off_why ? "false" : "true");
+    named(b, "why_off", f->off_why);
+    put(b, ",\"vetoes\":%lu,\"vetoes_after\":%lu,\"late\":%lu,\"kept\":{", (unsigned long)f->vetoes,
+        (unsigned long)f->vetoes_after, (unsigned long)f->late);
+    for (unsigned i = 0, n = 0; i < ELIGIBLE_RULES; i++) {
+        if (f->rule[i].blocks == 0) continue;
+        put(b, "%s\"%s\":{\"objects\":%lu,\"bytes\":%lu}", n++ ? "," : "", eligible_names[i], (unsigned long)f->rule[i].blocks,
+            (unsigned long)f->rule[i].bytes);
+    }
+    text(b, "}}");
+}
+
+/* Takes at most what is left. */
+static uint64_t take(uint64_t *left, uint64_t bytes)
+{
+    uint64_t taken = bytes < *left ? bytes : *left;
+    *left -= taken;
+    return taken;
+}
+
+/* The resident pages of pools and large blocks are told apart by what they are given to: of blocks that were never written to, fewer
+   bytes are resident than given, and the last kinds get what is left. */
+static void memory(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost, int pid)
 {
     struct residency here;
     uint64_t rss = resident(pid);
     if (!residency_read(&here)) /* no /proc: what is mapped */
         here = (struct residency){s->pool_bytes, s->large_bytes, s->metadata_bytes};
-    uint64_t ours = here.pools + here.large + here.metadata;
+    uint64_t ours = here.pools + here.large + here.metadata, left = here.pools + here.large;
+    uint64_t quarantined = take(&left, lost->quarantined_bytes);
+    uint64_t lost_bytes = take(&left, lost->lost_bytes - lost->quarantined_bytes);
+    uint64_t reachable = take(&left, s->live_bytes > lost->lost_bytes ? s->live_bytes - lost->lost_bytes : 0);
     put(b,
         ",\"memory\":{\"rss\":%lu,\"pools\":%lu,\"large\":%lu,\"free_slots\":%lu,\"metadata\":%lu,"
-        "\"quarantine\":0,\"other_mappings\":%lu}",
+        "\"reachable\":%lu,\"lost\":%lu,\"quarantine\":%lu,\"free\":%lu,\"other_mappings\":%lu}",
         (unsigned long)rss, (unsigned long)here.pools, (unsigned long)here.large,
-        (unsigned long)s->free_slot_bytes, (unsigned long)here.metadata,
+        (unsigned long)s->free_slot_bytes, (unsigned long)here.metadata, (unsigned long)reachable,
+        (unsigned long)lost_bytes, (unsigned long)quarantined, (unsigned long)left,
         (unsigned long)(rss > ours ? rss - ours : 0));
 }
 
@@ -293,6 +330,7 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     }
     heap_stats(&facts->heap);
     lost_totals(&facts->lost);
+    reclaim_figures(&facts->reclaim);
     collections(&facts->collections);
     read_young(facts);
     facts->lost_large_bytes = lost_large_bytes;
@@ -305,10 +343,11 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     seconds(b, "start_time", about->start_time);
     put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
     if (sampler_interval() == EXACT_BYTES) text(b, ",\"lambda\":1");
-    totals(b, &facts->heap, &facts->lost);
+    totals(b, &facts->heap, &facts->lost, &facts->reclaim);
     classes(b, facts);
     put_collections(b, &facts->collections);
-    memory(b, &facts->heap, about->pid);
+    put_reclaim(b, &facts->reclaim);
+    memory(b, &facts->heap, &facts->lost, about->pid);
     sampler(b);
     put_suppressions(b, about->suppressions);
     text(b, "}");

@@ -3,10 +3,12 @@
    and lives, is in the samples of profile.c.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/caller.h"
+#include "heap/reclaim_place.h"
 #include "heap/vet.h"
 #include "sampler/false_lost.h"
 #include "sampler/module.h"
 #include "sampler/profile_writer.h"
+#include "sampler/reclaim_sites.h"
 #include "sampler/site.h"
 
 /* The latest module around an address.  Nothing was noted when the block was allocated: the loader is asked where that takes no lock,
@@ -22,6 +24,7 @@ static uint32_t module_around(uintptr_t address)
 
 struct row {
     struct lost_place place;
+    uint32_t stack;          /* not 0: of the place, which has no site */
     unsigned kind;           /* string */
     uint64_t objects, bytes; /* of the values; */
     bool in_labels;          /* or of labels */
@@ -32,7 +35,8 @@ struct row {
 static size_t begin(struct writer *w, const struct row *r)
 {
     size_t begun = protobuf_begin(&w->out, PROFILE_SAMPLE), part;
-    uint32_t stack = r->place.where == LOST_AT_SITE ? site_stack(r->place.number) : 0, location = 0;
+    uint32_t stack = r->stack, location = 0;
+    if (!stack && r->place.where == LOST_AT_SITE) stack = site_stack(r->place.number);
     bool any = false;
     if (r->place.where == LOST_AT_SITE) {
         any = profile_stack(w, stack);
@@ -54,7 +58,7 @@ static size_t begin(struct writer *w, const struct row *r)
     profile_string_label(w, S_LOST, r->kind);
     if (r->given) profile_number_label(w, S_BYTES, r->given, S_BYTES);
     if (r->place.where == LOST_AT_SITE)
-        profile_stack_labels(w, stack, any, site_source(r->place.number));
+        profile_stack_labels(w, stack, any, r->stack ? HEAP_SOURCES : site_source(r->place.number));
     else
         profile_string_label(w, S_STACK, location ? S_CALLER : S_UNRECORDED);
     if (r->in_labels) {
@@ -114,6 +118,8 @@ static void lost_row(const struct lost_site *s, void *user)
         number(w, S_HANGS_BYTES, s->hangs_bytes, S_BYTES);
         number(w, S_SITE, place_number(s->place), S_EMPTY);
     }
+    for (unsigned i = 0; i < ELIGIBLE_RULES; i++)
+        if (s->rules >> i & 1) profile_string_label(w, S_NOT_RECLAIMED, S_RULES + i);
     if (s->kind == LOST_INDIRECT && s->head.where != LOST_NOWHERE)
         number(w, S_HEAD, place_number(s->head), S_EMPTY);
     end(w, begun);
@@ -131,8 +137,28 @@ static void false_row(const struct false_lost *f, void *user)
     end(w, begin(w, &row));
 }
 
+/* What was reclaimed of a place, and what proved that a block of it was not lost: the call that freed or resized it, as far as it is
+   known. */
+static void reclaimed_row(const struct reclaim_place_view *v, void *user)
+{
+    struct writer *w = user;
+    struct reclaim_site site;
+    if (w->error || !reclaim_sites_get(v->place, &site)) return;
+    struct row row = {.place = {site.where, site.where == LOST_AT_CALLER ? site.number : 0},
+                      .stack = site.where == LOST_AT_SITE ? site.number : 0,
+                      .kind = S_RECLAIMED,
+                      .objects = v->reclaimed,
+                      .bytes = v->reclaimed_bytes,
+                      .in_labels = true};
+    if (v->reclaimed) end(w, begin(w, &row));
+    if (!v->vetoes || !site.proof) return;
+    row = (struct row){.place = {LOST_AT_SITE, 0}, .stack = site.proof, .kind = S_PROOF, .objects = v->vetoes, .in_labels = true};
+    end(w, begin(w, &row));
+}
+
 void profile_lost(struct writer *w)
 {
     if (w->lost) lost_sites_each(w->lost, lost_row, w);
     false_lost_each(false_row, w);
+    reclaim_place_each(reclaimed_row, w);
 }

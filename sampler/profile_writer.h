@@ -3,6 +3,7 @@
 #ifndef GLEANER_PROFILE_WRITER_H
 #define GLEANER_PROFILE_WRITER_H
 
+#include "heap/eligible.h"
 #include "heap/hooks.h"
 #include "sampler/gzip.h"
 #include "sampler/lost_sites.h"
@@ -110,7 +111,11 @@ enum {
     S_BEFORE,
     S_PAST_END,
     S_MISALIGNED,
-    FIXED_STRINGS
+    S_RECLAIMED,
+    S_PROOF,
+    S_NOT_RECLAIMED,
+    S_RULES, /* a word for each of eligible.h's rules */
+    FIXED_STRINGS = S_RULES + ELIGIBLE_RULES
 };
 
 struct writer {

@@ -47,6 +47,8 @@ START_TEST(defaults)
     ck_assert(c.leaks == LEAKS_OFF && c.collect == COLLECT_UNSET && c.log == LOG_NONE);
     ck_assert_uint_eq(c.nursery_bytes, 0);
     ck_assert_uint_eq(c.reclaim_delay_ns, 60 * SECOND);
+    ck_assert(c.reclaim_age_ns == UINT64_MAX && c.reclaim_confirmations == 3 && c.reclaim_trial == 1 && c.reclaim_share == 10);
+    ck_assert(c.reclaim_stacks && c.reclaim_contents && !c.reclaim_libraries && !c.reclaim_anyway);
     ck_assert_uint_eq(c.interval_ns, 0);
     ck_assert(!c.exit_report && !c.exit_profile && c.exit_code == 0 && c.signal == 0);
     ck_assert_str_eq(c.output, "gleaner.%e.%p.%n.pb.gz");
@@ -75,6 +77,18 @@ START_TEST(every_key)
     ck_assert_uint_eq(c.seed, 42);
     ck_assert(c.log == LOG_DEBUG);
     ck_assert_str_eq(c.log_file, "/tmp/log");
+}
+END_TEST
+
+START_TEST(rules_of_reclaim)
+{
+    fresh();
+    read_text("reclaim_age:5m,reclaim_confirmations:7,reclaim_trial:32,reclaim_share:25,reclaim_stacks:no,reclaim_contents:no,"
+              "reclaim_libraries:yes,reclaim_anyway:yes");
+    ck_assert_uint_eq(lines, 0);
+    ck_assert_uint_eq(c.reclaim_age_ns, 300 * SECOND);
+    ck_assert(c.reclaim_confirmations == 7 && c.reclaim_trial == 32 && c.reclaim_share == 25);
+    ck_assert(!c.reclaim_stacks && !c.reclaim_contents && c.reclaim_libraries && c.reclaim_anyway);
 }
 END_TEST
 
@@ -160,6 +174,14 @@ static const struct {
     {"collect:on", "off, report or reclaim"},
     {"nursery:0", "for nursery"},
     {"reclaim_delay:5", "a duration"},
+    {"reclaim_age:1", "a duration"},
+    {"reclaim_confirmations:0", "1 to 255"},
+    {"reclaim_confirmations:256", "1 to 255"},
+    {"reclaim_trial:1000001", "0 to 1000000"},
+    {"reclaim_share:0", "1 to 100"},
+    {"reclaim_share:101", "1 to 100"},
+    {"reclaim_stacks:2", "yes or no"},
+    {"reclaim_anyway:", "yes or no"},
     {"interval:5 s", "for interval"},
     {"interval:9999999999999999h", "for interval"},
     {"exit:always", "none, report, profile or both"},
@@ -325,6 +347,7 @@ int main(void)
     TCase *tests = tcase_create("config");
     tcase_add_test(tests, defaults);
     tcase_add_test(tests, every_key);
+    tcase_add_test(tests, rules_of_reclaim);
     tcase_add_test(tests, later_wins);
     tcase_add_test(tests, forms);
     tcase_add_loop_test(tests, bytes, 0, (int)(sizeof sizes / sizeof *sizes));

@@ -82,6 +82,71 @@ static void cache_request(char *to, size_t bytes, int i)
     snprintf(to, bytes, "%d\n", 1000 + i);
 }
 
+#define REFUSED 40000 /* of 16 KiB each, five times what the service may have */
+
+/* Requests until it dies, or all are served; how many were. */
+static int until_it_ends(struct service *s)
+{
+    char answer[64];
+    int served = 0;
+    signal(SIGPIPE, SIG_IGN);
+    for (; served < REFUSED; served++) {
+        fputs("POST /\n", s->to);
+        if (fflush(s->to) != 0 || !fgets(answer, sizeof answer, s->from)) break;
+    }
+    return served;
+}
+
+static struct service start_limited(const char *reclaim, const char *conf)
+{
+    int in[2], out[2];
+    ck_assert_int_eq(pipe(in), 0);
+    ck_assert_int_eq(pipe(out), 0);
+    struct service s = {.pid = fork()};
+    if (s.pid == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        close(in[1]);
+        close(out[0]);
+        execl(gleaner(), gleaner(), "run", reclaim, "-c", conf, "-o", in_folder("limited.pb.gz"), getenv("GLEANER_LIMITED"), NULL);
+        _exit(99);
+    }
+    close(in[0]);
+    close(out[1]);
+    s.to = fdopen(in[1], "w");
+    s.from = fdopen(out[0], "r");
+    return s;
+}
+
+/* It dies of its leak, and lives with reclaim; the report says how much came back, and whose it was. */
+START_TEST(a_leak_and_a_limit)
+{
+    int status;
+    struct service s = start_limited("-sall", "collect:off");
+    int served = until_it_ends(&s);
+    ck_assert_int_lt(served, 128 * 1024 / 16);
+    fclose(s.to);
+    fclose(s.from);
+    ck_assert_int_eq(waitpid(s.pid, &status, 0), s.pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 1);
+    s = start_limited("--reclaim", "reclaim_delay:0");
+    served = until_it_ends(&s);
+    ck_assert_int_eq(served, REFUSED);
+    end(&s);
+    struct ran ran = run_program((const char *[]){gleaner(), "report", "--show", "lost", in_folder("limited.pb.gz"), NULL});
+    ck_assert_int_eq(ran.status, 0);
+    double bytes = 0;
+    const char *line = strstr(ran.out, "    reclaimed: ");
+    ck_assert_msg(line && sscanf(line, "    reclaimed: %lf bytes", &bytes) == 1, "%s", ran.out);
+    ck_assert_double_gt(bytes, 0.8 * REFUSED * 16000); /* the last are in quarantine, or not yet looked for */
+    const char *of = strstr(ran.out, "\nReclaimed: ");
+    ck_assert_ptr_nonnull(of);
+    expect_part(of, " in parse_request ");
+    expect_part(ran.out, "vetoes: 0\n");
+    ran_free(&ran);
+}
+END_TEST
+
 static const struct {
     const char *variable;
     void (*request)(char *, size_t, int);
@@ -223,6 +288,7 @@ int main(void)
     test_folder();
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, top_of_the_growth, 0, (int)(sizeof examples / sizeof *examples));
+    tcase_add_test(t, a_leak_and_a_limit);
     tcase_add_loop_test(t, cache_or_leak, 0, 4);
     tcase_add_test(t, holder_of_the_cache);
     tcase_add_test(t, deaths_of_old_blocks);

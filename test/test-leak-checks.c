@@ -433,7 +433,7 @@ START_TEST(probes)
     } known[] = {
         {"gleaner", "sample", 5},    {"gleaner", "sample_free", 3}, {"gleaner", "minor_begin", 2},
         {"gleaner", "minor_end", 5}, {"gleaner", "major_begin", 2}, {"gleaner", "major_end", 5},
-        {"gleaner", "lost", 4},      {"otel_memory", "alloc", 3},   {"otel_memory", "free", 1},
+        {"gleaner", "lost", 4},      {"gleaner", "reclaimed", 3},   {"otel_memory", "alloc", 3},   {"otel_memory", "free", 1},
     };
     bool seen[sizeof known / sizeof *known] = {false};
     char command[4200], line[1024], provider[64] = "", name[64] = "";

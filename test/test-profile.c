@@ -6,6 +6,8 @@
 #include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/os.h"
+#include "heap/reclaim.h"
+#include "heap/reclaim_place.h"
 #include "heap/syscall.h"
 #include "heap/tag.h"
 #include "heap/vet.h"
@@ -15,6 +17,7 @@
 #include "sampler/lifetime.h"
 #include "sampler/module.h"
 #include "sampler/profile.h"
+#include "sampler/reclaim_sites.h"
 #include "sampler/profile_writer.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
@@ -143,6 +146,31 @@ uintptr_t caller_address(uint32_t number)
 uint32_t caller_limit(void)
 {
     return a_caller ? 4097 : 1;
+}
+
+/* What reclaim did: nothing unless a test says so. */
+static struct reclaim_figures reclaim;
+static struct reclaim_place_view reclaimed_place;
+
+void reclaim_figures(struct reclaim_figures *to)
+{
+    *to = reclaim;
+}
+
+void reclaim_of_class(unsigned class, uint64_t *blocks, uint64_t *bytes)
+{
+    *blocks = *bytes = class == 1 ? 3 : 0;
+}
+
+void reclaim_place_each(void (*each)(const struct reclaim_place_view *, void *), void *user)
+{
+    if (reclaimed_place.place) each(&reclaimed_place, user);
+}
+
+bool reclaim_sites_get(uint32_t place, struct reclaim_site *to)
+{
+    *to = (struct reclaim_site){LOST_AT_SITE, sites[0].stack, sites[1].stack};
+    return place == 1;
 }
 
 void collections(struct collections *to)
@@ -394,7 +422,7 @@ static json_int_t number(json_t *j, const char *a, const char *b, const char *c)
     j = json_object_get(j, a);
     if (b) j = json_object_get(j, b);
     if (c) j = json_object_get(j, c);
-    ck_assert_msg(json_is_integer(j), "%s.%s.%s", a, b, c);
+    ck_assert_msg(json_is_integer(j), "%s.%s.%s", a, b ? b : "", c ? c : "");
     return json_integer_value(j);
 }
 
@@ -557,8 +585,9 @@ START_TEST(samples_without_values)
     static const struct {
         const char *kind, *stack, *why;
         int bytes;
-    } rows[] = {{"possible", "unrecorded", "past_end", 48}, {"false", "caller", "", 96}};
+    } rows[] = {{"possible", "unrecorded", "past_end", 48}, {"false", "caller", "", 96}, {"reclaimed", "", "", 7 * 48}};
     make_lost();
+    reclaimed_place = (struct reclaim_place_view){1, 7, 7 * 48, 5};
     false_lost_note(NULL, TAG_LOST | TAG_CALLER | 1, 48, PROOF_RESIZED);
     about.compress = false;
     ck_assert_int_eq(profile_write_file(path, &about), 0);
@@ -568,7 +597,7 @@ START_TEST(samples_without_values)
     fclose(f);
     Pprof__Profile *p = pprof__profile__unpack(NULL, length, bytes);
     ck_assert_ptr_nonnull(p);
-    for (int r = 0; r < 2; r++) {
+    for (int r = 0; r < 3; r++) {
         unsigned found = 0;
         for (size_t i = 0; i < p->n_sample; i++) {
             const Pprof__Sample *sample = p->sample[i];
@@ -583,10 +612,25 @@ START_TEST(samples_without_values)
             ck_assert_int_eq(n, rows[r].bytes);
             ck_assert_str_eq(label_of(p, sample, "stack", &n), rows[r].stack);
             ck_assert_str_eq(label_of(p, sample, "why", &n), rows[r].why);
-            ck_assert_uint_eq(sample->n_location_id, 1);
+            ck_assert_uint_eq(sample->n_location_id, r < 2 ? 1 : sample->n_location_id);
         }
         ck_assert_uint_eq(found, 1);
     }
+    /* The proof's stack is another, and it counts the vetoes. */
+    const Pprof__Sample *of = NULL, *proof = NULL;
+    for (size_t i = 0; i < p->n_sample; i++) {
+        int64_t n;
+        const char *kind = label_of(p, p->sample[i], "lost", &n);
+        if (!strcmp(kind, "reclaimed")) of = p->sample[i];
+        if (!strcmp(kind, "proof")) {
+            proof = p->sample[i];
+            label_of(p, proof, "lost_objects", &n);
+            ck_assert_int_eq(n, 5);
+        }
+    }
+    ck_assert(of && proof);
+    ck_assert(of->n_location_id != proof->n_location_id ||
+              memcmp(of->location_id, proof->location_id, of->n_location_id * sizeof of->location_id[0]) != 0);
     pprof__profile__free_unpacked(p, NULL);
 }
 END_TEST
@@ -727,6 +771,43 @@ START_TEST(lost_json)
 }
 END_TEST
 
+/* What was reclaimed, what is in quarantine, and what keeps the rest; the parts of memory add up. */
+START_TEST(reclaim_json)
+{
+    make_lost();
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    json_t *j = comment();
+    ck_assert_ptr_null(json_object_get(j, "reclaim"));
+    json_decref(j);
+    reclaim = (struct reclaim_figures){.started = true, .reclaimed = 7, .reclaimed_bytes = 700, .vetoes = 5, .vetoes_after = 2,
+                                       .late = 1, .off_why = "a \"reason\""};
+    reclaim.rule[ELIGIBLE].blocks = 2;
+    reclaim.rule[ELIGIBLE].bytes = 64;
+    reclaim.rule[RULE_AGE].blocks = 6;
+    reclaim.rule[RULE_AGE].bytes = 600;
+    reclaimed_place = (struct reclaim_place_view){1, 7, 700, 5};
+    ck_assert_int_eq(profile_write_file(path, &about), 0);
+    j = comment();
+    ck_assert_int_eq(number(j, "totals", "reclaimed", "objects"), 7);
+    ck_assert_int_eq(number(j, "totals", "reclaimed", "bytes"), 700);
+    ck_assert_int_eq(number(j, "reclaim", "vetoes", NULL), 5);
+    ck_assert_int_eq(number(j, "reclaim", "vetoes_after", NULL), 2);
+    ck_assert_int_eq(number(j, "reclaim", "late", NULL), 1);
+    json_t *of = json_object_get(j, "reclaim"), *kept = json_object_get(of, "kept");
+    ck_assert(json_is_false(json_object_get(of, "on")));
+    ck_assert_str_eq(json_string_value(json_object_get(of, "why_off")), "a \"reason\"");
+    ck_assert_uint_eq(json_object_size(kept), 2);
+    ck_assert_int_eq(number(kept, "quarantined", "bytes", NULL), 64);
+    ck_assert_int_eq(number(kept, "age", "objects", NULL), 6);
+    ck_assert_int_eq(number(json_array_get(json_object_get(j, "classes"), 0), "reclaimed", "objects", NULL), 3);
+    json_int_t sum = 0;
+    static const char *const parts[] = {"reachable", "lost", "quarantine", "free", "metadata", "other_mappings"};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) sum += number(j, "memory", parts[i], NULL);
+    ck_assert_int_eq(sum, number(j, "memory", "rss", NULL));
+    json_decref(j);
+}
+END_TEST
+
 /* Without a collection everything is young. */
 START_TEST(all_young)
 {
@@ -838,6 +919,7 @@ int main(void)
     tcase_add_test(t, lost_estimates);
     tcase_add_test(t, lifetimes);
     tcase_add_test(t, lost_json);
+    tcase_add_test(t, reclaim_json);
     tcase_add_test(t, all_young);
     tcase_add_test(t, faults);
     tcase_add_test(t, full_disk);

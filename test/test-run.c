@@ -179,18 +179,6 @@ START_TEST(test_static_program)
 }
 END_TEST
 
-/* What a later version does is refused, not ignored. */
-START_TEST(test_not_in_this_version)
-{
-    struct ran ran = run_words("--reclaim", "echo", "started", NULL, NULL);
-    ck_assert_int_eq(ran.status, 2);
-    ck_assert_str_eq(ran.err,
-                     "gleaner: --reclaim is not in this version (see gleaner run --help)\n");
-    ck_assert_str_eq(ran.out, "");
-    ran_free(&ran);
-}
-END_TEST
-
 /* What the options for leaks configure; what they imply comes first, so that others can say otherwise. */
 START_TEST(test_leak_options)
 {
@@ -205,6 +193,8 @@ START_TEST(test_leak_options)
         {{"-o/tmp/y", "--leaks=every=30s", "env"}, "output:/tmp/y,leaks:every=30000ms\n"},
         {{"-o/tmp/y", "--leaks=every=1.5m", "env"}, "output:/tmp/y,leaks:every=90000ms\n"},
         {{"-o/tmp/y", "--leaks=off", "env"}, "output:/tmp/y,leaks:off\n"},
+        {{"-o/tmp/y", "--reclaim", "env"}, "output:/tmp/y,sample:all,collect:reclaim\n"},
+        {{"-o/tmp/y", "--reclaim", "-s64K", "env"}, "output:/tmp/y,collect:reclaim,sample:65536\n"},
         {{"--fail", "env"}, "=sample:all,leaks:exit,exit:profile,"},
         {{"--fail=3", "-s0", "env"}, "=leaks:exit,sample:0,exit:profile,"},
         {{"--leaks=every=1s", "--fail", "env"}, "=sample:all,leaks:every=1000ms,exit:profile,"},
@@ -224,6 +214,7 @@ START_TEST(test_leak_options)
         {{"--fail=0", "true"}, "--fail takes an exit status from 1 to 255, not '0'"},
         {{"--fail=256", "true"}, "--fail takes an exit status from 1 to 255"},
         {{"--fail", "--leaks=off", "true"}, "--fail needs --leaks, which is off"},
+        {{"--reclaim=yes", "true"}, "there is no option --reclaim=yes"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct ran ran = run_words(bad[i].words[0], bad[i].words[1], bad[i].words[2], NULL, NULL);
@@ -494,7 +485,6 @@ int main(void)
     tcase_add_test(tests, test_killed);
     tcase_add_test(tests, test_not_started);
     tcase_add_test(tests, test_static_program);
-    tcase_add_test(tests, test_not_in_this_version);
     tcase_add_test(tests, test_leak_options);
     tcase_add_test(tests, test_fail);
     tcase_add_test(tests, test_usage);

@@ -211,6 +211,7 @@ static void allocate(struct graph *g, unsigned which)
     }
     link_from_somewhere(g, &g->node[which]);
     held = NULL;
+    (void)held;
 }
 
 /* Only pointers to the start of a block that is given back are left where they are. */
@@ -255,6 +256,7 @@ static void resize(struct graph *g, unsigned which)
     sort_in(g, which);
     link_from_somewhere(g, n);
     held = NULL;
+    (void)held;
 }
 
 /* Some changes.  The program looks at, frees and resizes only what it can reach, and never makes a lost block reachable again. */

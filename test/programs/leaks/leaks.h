@@ -201,6 +201,13 @@ UNUSED static const char *state_name(enum gleaner_state s)
         if (s_ != (want)) FAIL("%s is %s, not %s", what, state_name(s_), state_name(want));        \
     } while (0)
 
+/* Are lost blocks given back? Then a lost one may be none any more, or another's. */
+UNUSED static bool reclaiming(void)
+{
+    const char *conf = getenv("GLEANER_CONF");
+    return conf && strstr(conf, "collect:reclaim,reclaim_delay:0");
+}
+
 /* Blocks that are really lost.  A dead stack slot may hold one or two alive. */
 #define CONTROLS 20
 static concealed leaks_control[CONTROLS];
@@ -213,6 +220,7 @@ NOINLINE UNUSED static void controls_lose(void)
 UNUSED static void controls_are_lost(void)
 {
     int lost = 0;
+    if (reclaiming()) return;
     for (int i = 0; i < CONTROLS; i++) lost += gleaner_state(reveal(leaks_control[i])) == GLEANER_LOST;
     if (lost < CONTROLS - 2) FAIL("only %d of %d lost blocks were found", lost, CONTROLS);
 }

@@ -1,0 +1,61 @@
+/* refused.c: processes in which nothing may be reclaimed.
+
+      refused shared   a child shares our memory (clone with CLONE_VM)
+      refused ring     io_uring, or kernel AIO where that is refused
+      refused java     the executable exports JNI_CreateJavaVM
+      refused java anyway   what is lost comes back all the same
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "../leaks/leaks.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#define BLOCKS 100
+
+static concealed blocks[BLOCKS];
+static char stack[65536] __attribute__((aligned(16)));
+
+#ifdef JAVA
+__attribute__((visibility("default"))) int JNI_CreateJavaVM(void) { return -1; }
+#endif
+
+static int child(void *unused)
+{
+    for (;;) pause();
+    return 0;
+}
+
+NOINLINE static void lose(void)
+{
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = conceal(block_make(120));
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    bool anyway = argc > 2;
+    pid_t pid = 0;
+    collections_are_there();
+    if (!strcmp(what, "shared")) {
+        pid = clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+        CHECK(pid > 0);
+    } else if (!strcmp(what, "ring")) {
+        long context = 0;
+        char parameters[120] = {0};
+        if (syscall(425, 4, parameters) < 0 && syscall(SYS_io_setup, 4, &context) != 0) SKIP("neither io_uring nor AIO");
+    }
+    lose();
+    for (int i = 0; i < 4; i++) {
+        scrub();
+        gleaner_collect(GLEANER_MAJOR); /* some are incomplete */
+    }
+    int left = 0;
+    for (int i = 0; i < BLOCKS; i++) left += malloc_usable_size(reveal(blocks[i])) != 0 && block_is(reveal(blocks[i]), blocks[i]);
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    if (anyway ? left > BLOCKS / 10 : left != BLOCKS) FAIL("%d of %d lost blocks are left", left, BLOCKS);
+    return 0;
+}
