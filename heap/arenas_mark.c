@@ -82,7 +82,10 @@ static void fill(struct view *v)
     v->mapped = !window_holds((const void *)v->base);
     for (size_t i = 0; i < v->pages; i++) {
         uint64_t any = 0;
-        for (unsigned w = 0; w < ARENA_WORDS; w++) any |= v->white[i * ARENA_WORDS + w] = atomic_load_explicit(&a->pages[i].start[w], memory_order_relaxed);
+        for (unsigned w = 0; w < ARENA_WORDS; w++) {
+            uint64_t starts = atomic_load_explicit(&a->pages[i].start[w], memory_order_relaxed);
+            if (starts) any = v->white[i * ARENA_WORDS + w] = starts; /* else it is zero, in a page that need not be there */
+        }
         v->before[i] = any ? (uint32_t)i + 1 : i > 0 ? v->before[i - 1] : 0;
     }
 }
@@ -143,8 +146,9 @@ static void there(uintptr_t from, uintptr_t to, void *user)
 {
     struct look *l = user;
     if (l->present->swapped) l->swapped = true; /* it may be a guard (present.h) */
-    uintptr_t first = l->view->base / OS_PAGE;
-    for (uintptr_t page = from / OS_PAGE; page < (to + OS_PAGE - 1) / OS_PAGE; page++)
+    uintptr_t first = l->view->base / OS_PAGE, end = (l->view->end + OS_PAGE - 1) / OS_PAGE;
+    if (from / OS_PAGE < first) from = first * OS_PAGE; /* pages may stick out */
+    for (uintptr_t page = from / OS_PAGE; page < (to + OS_PAGE - 1) / OS_PAGE && page < end; page++)
         l->view->present[(page - first) / 64] |= (uint64_t)1 << (page - first) % 64;
 }
 
