@@ -65,6 +65,7 @@ static const struct {
     {"memprof-blocks", "arena-unbiased", true},
     {"memprof-blocks", "custom", true},
     {"memprof-blocks", "arena-lost", true},
+    {"memprof-blocks", "arena-threads", true},
 };
 
 START_TEST(programs_hold)

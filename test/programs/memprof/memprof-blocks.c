@@ -495,6 +495,51 @@ static void arena_lost(void)
     free(block);
 }
 
+/* Threads announce and free while snapshots are marked: nothing that is held is ever lost, and what was announced after a cut counts as held. */
+#define SLICE 4096
+static struct piece *volatile held[4][SLICE];
+static _Atomic int collections_over;
+
+static void *churn_pieces(void *number)
+{
+    long t = (long)number;
+    draw_state = (uint64_t)t + 7;
+    while (!collections_over)
+        for (int i = 0; i < 1000; i++) {
+            unsigned k = draw() % SLICE;
+            struct piece *p = (struct piece *)(void *)(arena_memory + (size_t)(t * SLICE + k) * 96);
+            struct piece *hid = (struct piece *)((uintptr_t)p ^ KEY);
+            struct piece *is = held[t][k];
+            if (is == p) {
+                enum gleaner_state state = gleaner_arena_state(the_arena, p);
+                if (state != GLEANER_OLD && state != GLEANER_YOUNG) fail("a block that is held is in state %d", state);
+            }
+            if (is) need_equal(gleaner_arena_free(the_arena, p), 0);
+            held[t][k] = is == p ? draw() % 2 ? hid : NULL : p; /* what is hidden may be lost; it is announced anew before it is held again */
+            if (held[t][k]) need_equal(gleaner_arena_alloc(the_arena, p, 96), 0);
+        }
+    return NULL;
+}
+
+static void arena_threads(void)
+{
+    pthread_t t[4];
+    size_t bytes = 4 * SLICE * 96;
+    unsigned long p = start(0.05, &counting, 0);
+    arena_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    the_arena = gleaner_arena_begin(arena_memory, bytes, 0);
+    for (long i = 0; i < 4; i++) pthread_create(&t[i], NULL, churn_pieces, (void *)i);
+    int complete = 0;
+    for (int i = 0; i < 60; i++) complete += gleaner_collect(i % 4 ? GLEANER_MAJOR : GLEANER_MINOR) == 0;
+    collections_over = 1;
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    need(complete > 20);
+    conserved(p);
+    need(seen.promote > 0 && seen.lost > 0);
+    gleaner_arena_end(the_arena);
+    need_equal(conserved(p).live.blocks < 20, 1);
+}
+
 /* ---- memory on a block's account ---- */
 
 static void custom(void)
@@ -532,7 +577,7 @@ static void custom(void)
 static const struct test tests[] = {
     {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost},     {"roots", roots},
     {"weak", weak},       {"weak-chain", weak_chain},         {"weak-threads", weak_threads},
-    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {NULL, NULL},
+    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {"arena-threads", arena_threads}, {NULL, NULL},
 };
 
 int main(int count, char **arguments) { return run_test(tests, count, arguments); }
