@@ -268,11 +268,11 @@ START_TEST(lives)
     begin(_i % 2 ? &theirs : &nobody);
     watches = _i == 3;
     unsigned long p = start(_i < 2 ? 1 : 0.05, &tracker, _i >= 4);
-    for (unsigned step = 0; step < 200000; step++) {
+    for (unsigned step = 0; step < 100000; step++) {
         unsigned i = (unsigned)rand() % BLOCKS;
         if (live[i]) release(i);
         else alloc(i, 1 + i % 40, 2 + i % 40);
-        if (step % 20000 != 19999) continue;
+        if (step % 10000 != 9999) continue;
         for (unsigned k = 0; k < BLOCKS; k++) {
             old[k] = live[k];
             lost[k] = live[k] && rand() % 10 == 0;
@@ -430,7 +430,7 @@ static void *in_thread(void *number)
     unsigned from = (unsigned)(uintptr_t)number * 512, seed = from + 1;
     struct heap_thread_hook *h = &own_hook;
     hooks->renewed(h);
-    for (int step = 0; step < 60000; step++) {
+    for (int step = 0; step < 30000; step++) {
         unsigned i = from + (unsigned)rand_r(&seed) % 512;
         if (live[i]) {
             uint32_t tag = atomic_exchange(&tags[i], 0);
