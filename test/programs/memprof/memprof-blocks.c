@@ -154,6 +154,42 @@ static void lost(void)
     need_equal(gleaner_memprof_discard(p), 0);
 }
 
+/* With collect:reclaim,reclaim_delay:0 lost blocks are taken back, and that is their end. */
+static _Atomic long handles_lost;
+static void on_handle(void *block, enum gleaner_end end, void *user)
+{
+    handles_lost++;
+    need(end == GLEANER_FOUND_LOST); /* which comes first */
+}
+
+NOINLINE static void handles_to(unsigned n, unsigned long *h)
+{
+    for (unsigned i = 0; i < n; i++) h[i] = gleaner_weak_make(shown(i), on_handle, NULL);
+}
+
+static void reclaimed(void)
+{
+    unsigned long h[50], p = start(1, &counting, 0);
+    hide_some(100);
+    handles_to(50, h);
+    for (int i = 0; i < 10 && seen.reclaimed < 100; i++) {
+        collect(GLEANER_MAJOR);
+        struct gleaner_memprof_counts c = conserved(p);
+        need_equal(c.lost.blocks + c.reclaimed.blocks, 100);
+        need_equal(seen.reclaimed, c.reclaimed.blocks);
+    }
+    need_equal(seen.lost, 100);
+    need_equal(handles_lost, 50);
+    need_equal(seen.reclaimed, 100);
+    for (int i = 0; i < 50; i++) need(gleaner_weak_get(h[i]) == NULL);
+    for (int i = 0; i < 1000; i++) free(calloc(1, 200)); /* their slots are used again */
+    struct gleaner_memprof_counts c = conserved(p);
+    need_equal(c.reclaimed.blocks, 100);
+    need_equal(c.live.blocks, 0);
+    gleaner_memprof_stop();
+    need_equal(gleaner_memprof_discard(p), 0);
+}
+
 /* ---- data are roots, blocks are not ---- */
 
 struct record {
@@ -575,7 +611,7 @@ static void custom(void)
 }
 
 static const struct test tests[] = {
-    {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost},     {"roots", roots},
+    {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost}, {"reclaimed", reclaimed},     {"roots", roots},
     {"weak", weak},       {"weak-chain", weak_chain},         {"weak-threads", weak_threads},
     {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {"arena-threads", arena_threads}, {NULL, NULL},
 };
