@@ -1,5 +1,5 @@
-/* test-memprof-programs.c: the program's own heap profile, from outside: programs/memprof under several configurations, without the library,
-   and what the library's own profile says of a program that profiles itself.
+/* test-memprof-programs.c: the program's own heap profile, from outside: programs/memprof under several configurations,
+   without the library, and what the library's own profile says of a program that profiles itself.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
@@ -22,13 +22,14 @@ static struct ran run(const char *conf, const char *program, const char *test)
     return run_program((const char *[]){"env", preload, configuration, path, test, NULL});
 }
 
-/* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the slow path; the
-   heap verified, a tiny nursery; a stack by frame pointers. */
+/* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the
+   slow path; the heap verified, a tiny nursery; a stack by frame pointers. */
 static const char *const plain[] = {"seed:3", "seed:4,sample:0", "seed:5,sample:all", "seed:6,sample:4K,unwind:fp",
                                     "seed:7,sample:0,collect:report,verify:yes", "seed:8,collect:report,nursery:256K"};
 static const char *const collecting[] = {"collect:report", "collect:report,sample:0,verify:yes", "collect:report,sample:all",
                                          "collect:report,snapshot:no,verify:yes"};
-static const char *const reclaiming[] = {"collect:reclaim,reclaim_delay:0", "collect:reclaim,reclaim_delay:0,sample:all,verify:yes",
+static const char *const reclaiming[] = {"collect:reclaim,reclaim_delay:0",
+                                         "collect:reclaim,reclaim_delay:0,sample:all,verify:yes",
                                          "collect:reclaim,reclaim_delay:0,sample:0,snapshot:no"};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -1,5 +1,5 @@
-/* memprof-blocks.c: what collections tell a tracker, weak handles, data as roots, arenas, memory on a block's account: memprof-blocks TEST.
-   Run with collections possible (collect:report).
+/* memprof-blocks.c: what collections tell a tracker, weak handles, data as roots, arenas, memory on a block's account:
+   memprof-blocks TEST. Run with collections possible (collect:report).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "programs/memprof/memprof.h"
 
@@ -299,7 +299,8 @@ static void weak(void)
     need_equal(cleared[GLEANER_FOUND_LOST], 170);
 }
 
-/* Many handles of one block, given up in any order, do not pile up; a resize that moves the block ends them, one in its place does not. */
+/* Many handles of one block, given up in any order, do not pile up; a resize that moves the block ends them, one in its place
+   does not. */
 static void weak_chain(void)
 {
     hide(0, 100);
@@ -482,7 +483,7 @@ static void pieces_lost(char *memory, size_t bytes, bool offset)
     unsigned long p = start(1, &counting, 0);
     cut_pieces();
     if (offset) *(char *volatile *)&listed += 40; /* inside of the first */
-    *(struct piece *volatile *)(arena_memory + 48 + 160 * 3 + 120) = piece_at(80); /* between the blocks: looked at with the rest */
+    *(struct piece *volatile *)(arena_memory + 48 + 160 * 3 + 120) = piece_at(80); /* in a gap: looked at with the rest */
     scrub();
     collect(GLEANER_MAJOR);
     gleaner_arena_lost(the_arena, &lost);
@@ -531,7 +532,8 @@ static void arena_lost(void)
     free(block);
 }
 
-/* Threads announce and free while snapshots are marked: nothing that is held is ever lost, and what was announced after a cut counts as held. */
+/* Threads announce and free while snapshots are marked: nothing that is held is ever lost, and what was announced after a cut
+   counts as held. */
 #define SLICE 4096
 static struct piece *volatile held[4][SLICE];
 static _Atomic int collections_over;
@@ -550,8 +552,9 @@ static void *churn_pieces(void *number)
                 enum gleaner_state state = gleaner_arena_state(the_arena, p);
                 if (state != GLEANER_OLD && state != GLEANER_YOUNG) fail("a block that is held is in state %d", state);
             }
+            /* What is hidden may be lost; it is announced anew before it is held again. */
             if (is) need_equal(gleaner_arena_free(the_arena, p), 0);
-            held[t][k] = is == p ? draw() % 2 ? hid : NULL : p; /* what is hidden may be lost; it is announced anew before it is held again */
+            held[t][k] = is == p ? draw() % 2 ? hid : NULL : p;
             if (held[t][k]) need_equal(gleaner_arena_alloc(the_arena, p, 96), 0);
         }
     return NULL;
@@ -611,9 +614,20 @@ static void custom(void)
 }
 
 static const struct test tests[] = {
-    {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost}, {"reclaimed", reclaimed},     {"roots", roots},
-    {"weak", weak},       {"weak-chain", weak_chain},         {"weak-threads", weak_threads},
-    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {"arena-threads", arena_threads}, {NULL, NULL},
+    {"ages", ages},
+    {"ages-postponed", ages_postponed},
+    {"lost", lost},
+    {"reclaimed", reclaimed},
+    {"roots", roots},
+    {"weak", weak},
+    {"weak-chain", weak_chain},
+    {"weak-threads", weak_threads},
+    {"arena", arena},
+    {"arena-unbiased", arena_unbiased},
+    {"arena-lost", arena_lost},
+    {"arena-threads", arena_threads},
+    {"custom", custom},
+    {NULL, NULL},
 };
 
 int main(int count, char **arguments) { return run_test(tests, count, arguments); }
