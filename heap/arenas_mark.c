@@ -275,7 +275,8 @@ void pieces_each_root(const struct pieces *p, bool lost, each_part *each, void *
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct view *v = &p->view[i];
-        if (v->mapped && !v->as_root && v->base != v->end) gaps_of(v, v->base, v->end & ~(uintptr_t)(ARENA_UNIT - 1), lost, each, user);
+        if (!v->mapped || v->as_root || v->base == v->end) continue;
+        gaps_of(v, v->base, v->end & ~(uintptr_t)(ARENA_UNIT - 1), lost, each, user);
     }
 }
 
