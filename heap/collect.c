@@ -2,6 +2,7 @@
    A minor one asks only for young blocks, from the same roots and the old memory that may point to them (remember.h).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
+#include "heap/arenas_mark.h"
 #include "heap/groups.h"
 #include "heap/islands.h"
 #include "heap/load_all.h"
@@ -44,6 +45,7 @@ static void mark_all_roots(struct marker *m, struct roots *roots, const struct c
     mark_words(m, cut->word, cut->word + cut->words);
     mark_drain(m);
     roots_each_words(roots, mark_root, m);
+    mark_pieces(m);
     white_each_ignored(mark_ignored, m);
     mark_drain(m);
 }
@@ -153,7 +155,8 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
     v->why_not = "no memory for the collector's tables";
     const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best,
                                         .shared_most = COLLECT_SHARED_MOST, .maps = options->maps,
-                                        .unfrozen = options->unfrozen, .n_unfrozen = options->n_unfrozen};
+                                        .unfrozen = options->unfrozen, .n_unfrozen = options->n_unfrozen,
+                                        .pieces = options->pieces};
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     v->roots_ns = collect_clock() - began;
     v->root_bytes = roots.bytes;
@@ -168,6 +171,11 @@ void collect_major(struct verdict *v, const struct cut *cut, const struct collec
         goto done_white;
     }
     white.blind = &roots.blind;
+    white.pieces = options->pieces;
+    if (white.pieces && !pieces_look(white.pieces, &present)) {
+        v->why_not = "not all memory of arenas could be looked at";
+        goto done_white;
+    }
     if (!(m = mark_start(&white, cut->pointer_guard, &present))) goto done_white;
     v->complete = true;
     v->why_not = NULL;
@@ -280,6 +288,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
         of->lost_bytes = white.bytes - stats.bytes;
         step = collect_clock();
         white_make_old(&aged);
+        arenas_make_old();
         remember_arm(&present);
         of->sweep = collect_clock() - step;
     }
@@ -298,6 +307,7 @@ void collect_age(struct collection *of)
     white_make_old(&aged);
     of->young = aged.blocks;
     of->young_bytes = aged.bytes;
+    arenas_make_old();
 }
 
 /* ---- figures ---- */

@@ -59,6 +59,7 @@ struct collect_options {
     bool reclaim;             /* and for what reclaim wants to know: islands, freed memory, the state of the stacks */
     unsigned helpers;         /* markers beside the caller, and how they are started (mark_team.h); 0, NULL: none */
     mark_start_helper *start_helper;
+    struct pieces *pieces;    /* a major one: the program's arenas (arenas_mark.h); NULL: none */
     bool verify;              /* hold what a minor collection reached against a full mark; see `missed` */
 };
 

@@ -78,11 +78,14 @@ static bool make_lost(struct place *p, uint32_t tag)
     uint32_t seen = atomic_load(p->tag);
     if (tag_now(p) != tag || !atomic_compare_exchange_strong(p->tag, &seen, tag | TAG_LOST))
         atomic_fetch_or(p->tag, TAG_LOST); /* somebody has put an entry there (heap_retag) */
-    int8_t was = (int8_t)(*p->state & ~STATE_TRACKED);
-    if (*p->state < 0) return true;
-    if (!state_is_live(was) || !(was & STATE_OLD)) return false;
-    return __atomic_compare_exchange_n(p->state, &was, (int8_t)(was | STATE_TRACKED), false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
+    int8_t was = __atomic_load_n(p->state, __ATOMIC_ACQUIRE);
+    while (state_is_live(was) && (was & STATE_OLD))
+        if (was < 0 || __atomic_compare_exchange_n(p->state, &was, (int8_t)(was | STATE_TRACKED), false, __ATOMIC_ACQ_REL,
+                                                   __ATOMIC_ACQUIRE))
+            return true;
+    /* Freed meanwhile, and perhaps allocated anew, with a tag of its own. */
+    atomic_fetch_and(p->tag, ~TAG_LOST);
+    return false;
 }
 
 /* ---- ends ---- */

@@ -8,6 +8,7 @@
       scanned (again), until none is flagged.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/marker.h"
+#include "heap/arenas_mark.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 
@@ -81,7 +82,8 @@ static NOINLINE void flag(struct marker *m, uintptr_t offset)
 static ALWAYS_INLINE void push(struct marker *m, uint64_t entry)
 {
     if (unlikely(m->depth == m->room) && !grow(m)) {
-        flag(m, (uintptr_t)(entry >> 8));
+        if ((entry & 0xff) == MARK_PIECE) m->incomplete = true;
+        else flag(m, (uintptr_t)(entry >> 8));
         return;
     }
     m->stack[m->depth++] = entry;
@@ -166,9 +168,29 @@ static inline void word(struct marker *m, uintptr_t w)
     if (unlikely(other < WINDOW_TABLES_OFFSET) && m->guard) candidate(m, other);
 }
 
+static void look_for_piece(struct marker *m, uintptr_t address)
+{
+    uintptr_t start;
+    if (pieces_may_hold(m->white->pieces, address) && pieces_take(m->white->pieces, address, &start))
+        push(m, (uint64_t)start << 8 | MARK_PIECE);
+}
+
+static NOINLINE void words_and_pieces(struct marker *m, const uintptr_t *from, const uintptr_t *to)
+{
+    for (; from < to; from++) {
+        word(m, *from);
+        look_for_piece(m, mark_plain(*from));
+        if (m->guard) look_for_piece(m, mark_demangled(*from, m->guard));
+    }
+}
+
 void mark_words(struct marker *m, const uintptr_t *from, const uintptr_t *to)
 {
     m->stats.words += (uint64_t)(to - from);
+    if (unlikely(m->white->pieces != NULL)) {
+        words_and_pieces(m, from, to);
+        return;
+    }
     for (; from < to; from++) word(m, *from);
 }
 
@@ -197,8 +219,46 @@ static NOINLINE void mark_blind(struct marker *m, uintptr_t start, size_t bytes)
     ranges_each_gap(m->white->blind, start, start + bytes, part_of_large, m);
 }
 
+/* Of a block in which an arena lies, what is no block of the arena. */
+static void gap(uintptr_t from, uintptr_t to, void *user)
+{
+    struct marker *m = user;
+    if (white_is_blind(m->white, from, to - from)) {
+        mark_blind(m, from, to - from);
+        return;
+    }
+    /* What is asked for by pages comes in whole pages. */
+    uintptr_t page = m->may_look ? m->present.page : OS_PAGE, head = round_up(from, page), tail = to & ~(page - 1);
+    if (head >= tail) {
+        seen_part(from, to, m);
+        return;
+    }
+    seen_part(from, head, m);
+    part_of_large(head, tail, m);
+    seen_part(tail, to, m);
+}
+
+static void gap_of_mapping(uintptr_t from, uintptr_t to, void *user)
+{
+    const struct marker *m = user;
+    pieces_each_present(m->white->pieces, from, to, seen_part, user);
+}
+
+static NOINLINE void scan_piece(struct marker *m, uintptr_t start)
+{
+    uintptr_t end = start + pieces_bytes(m->white->pieces, start);
+    if (window_holds((const void *)start)) gap(start, end, m);
+    else gap_of_mapping(start, end, m);
+}
+
+void mark_pieces(struct marker *m)
+{
+    if (m->white->pieces) pieces_each_root(m->white->pieces, false, gap_of_mapping, m);
+}
+
 void mark_block(struct marker *m, uintptr_t start, size_t bytes)
 {
+    if (unlikely(m->white->pieces != NULL) && pieces_each_gap(m->white->pieces, start, start + bytes, gap, m)) return;
     if (white_is_blind(m->white, start, bytes)) mark_blind(m, start, bytes);
     else part_of_large(start, start + bytes, m);
 }
@@ -209,6 +269,14 @@ static inline void scan(struct marker *m, uint64_t entry)
 {
     uintptr_t start = window_base + (uintptr_t)(entry >> 8);
     unsigned class = entry & 0xff;
+    if (unlikely(class == MARK_PIECE)) {
+        scan_piece(m, (uintptr_t)(entry >> 8));
+        return;
+    }
+    if (unlikely(m->white->pieces != NULL) && class != HEAP_CLASS_LARGE) {
+        mark_block(m, start, class_size[class]);
+        return;
+    }
     if (unlikely(class == HEAP_CLASS_LARGE)) {
         mark_block(m, start, atomic_load(&large_record_of(large_page_of((void *)start))->bytes));
         return;

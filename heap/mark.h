@@ -28,6 +28,9 @@ void mark_end(struct marker *);
 /* Marks nothing itself, but all that the block's words reach: for blocks that are roots. */
 void mark_block(struct marker *, uintptr_t start, size_t bytes);
 
+/* Marks what is reached from the memory of mapped arenas that is in no announced block (arenas_mark.h), which the roots have left out. */
+void mark_pieces(struct marker *);
+
 /* Marks what the words in [from, to) reach directly and notes it for mark_drain. */
 void mark_words(struct marker *, const uintptr_t *from, const uintptr_t *to);
 

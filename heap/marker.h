@@ -42,6 +42,8 @@ void marker_push(struct marker *, uint64_t entry);
 /* mark_team.c: the team's members want work, and this one has more than it needs: gives the older half of its stack away. */
 void mark_team_share(struct marker *);
 
+#define MARK_PIECE 0xffu /* in the place of a class: an entry is the address of a block of an arena << 8 | this */
+
 #define TEAM_SHARE_DEPTH 512u /* a stack that is deeper may be shared */
 
 #endif

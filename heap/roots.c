@@ -13,6 +13,7 @@
       a block's pages, MAP_FIXED): it is scanned like memory outside, and the marker must keep off it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/roots.h"
+#include "heap/arenas_mark.h"
 #include "heap/grow.h"
 #include "heap/print.h"
 #include "heap/registers.h"
@@ -382,8 +383,9 @@ static void prepare(struct finder *f)
         /* The hole that such a mapping has left in the child may hold memory that the collector maps and unmaps. */
         if (o->part == ROOTS_FROZEN) ranges_add(&f->leave_out, u->from, u->to);
     }
-    ranges_settle(&f->leave_out);
     ranges_settle(&f->unfrozen);
+    if (o->pieces) pieces_leave_out(o->pieces, &f->to->maps, &f->unfrozen, &f->leave_out);
+    ranges_settle(&f->leave_out);
     classify(&f->to->maps);
     present_start(&f->present, o->at_best);
 }

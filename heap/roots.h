@@ -63,6 +63,7 @@ struct roots_options {
        would be a root.  Else those of an earlier call; in a snapshot child, of the pause's: what it has mapped itself
        does not matter then.  They must live as long as the roots. */
     struct maps *maps;
+    struct pieces *pieces; /* the blocks of these arenas are no roots (arenas_mark.h); NULL: none */
 };
 
 /* Finds the roots of a cut.  Raw system calls and mappings of its own only; opens descriptors and closes them. */

@@ -87,6 +87,7 @@ static void adopt_bins(struct thread_heap *h)
     for (unsigned c = 1; c <= POOL_CLASSES; c++)
         heap_tls.by_class[c] = heap_tls.by_class[c | STATE_OLD] = h->bin[c];
     heap_tls.heap = h;
+    atomic_store(&h->tls, &heap_tls);
     if (heap_options.watch) heap_tls.attention |= ATTENTION_WATCH;
     thread_heap_notice_hooks(h);
 }
@@ -130,6 +131,7 @@ void thread_heap_release(void)
     for (unsigned i = 0; i <= SMALL_MAX / 16; i++) heap_tls.by_size[i] = &no_bin;
     for (unsigned c = 0; c < 2 * HEAP_CLASSES; c++) heap_tls.by_class[c] = &no_bin;
     heap_tls.heap = NULL;
+    atomic_store(&h->tls, NULL);
     atomic_store(&h->state, THREAD_HEAP_IDLE);
     heaps_push(&idle_heaps, h->number);
 }

@@ -21,6 +21,8 @@ enum heap_state {
     THREAD_HEAP_BROKEN  /* in a forked child: its thread is not there */
 };
 
+struct heap_tls;
+
 struct thread_heap {
     struct heap_thread_hook hook;
     uint32_t number; /* from 0, in order of creation */
@@ -29,6 +31,8 @@ struct thread_heap {
     uint32_t takes_since_fork; /* pools wanted since a fork left heaps broken */
     uint32_t hooks; /* heap_hooks_number when its counts began */
     _Atomic uint32_t state; /* enum heap_state */
+    _Atomic(const struct heap_tls *) tls; /* its thread's own words.  Stale where a thread has ended without our knowledge: *tls is to be
+                                             looked at with care, and is what it was where its `heap` is this one. */
     _Atomic uint32_t link;  /* next idle or spare heap */
     _Atomic uint32_t notices; /* newest pool with returned slots, id + 1; 0: none */
     struct bin *bin[HEAP_CLASSES]; /* NULL for class 0 and classes without pools */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/vet_memory.h"
+#include "heap/arenas_mark.h"
 #include "heap/contents.h"
 #include "heap/os.h"
 #include "heap/reclaimed.h"
@@ -52,13 +53,26 @@ static void part(uintptr_t from, uintptr_t to, void *user)
     m->look((const uint8_t *)from, to - from, false, m->user);
 }
 
-/* Memory in the window; blind parts are roots. */
-static void run(struct memory *m, uintptr_t from, uintptr_t to)
+static void run_part(uintptr_t from, uintptr_t to, void *user)
 {
+    struct memory *m = user;
     if (white_is_blind(m->white, from, to - from))
         ranges_each_gap(m->white->blind, from, to, part, m);
     else
         part(from, to, m);
+}
+
+/* Memory in the window; blind parts are roots, and blocks of arenas may be lost. */
+static void run(struct memory *m, uintptr_t from, uintptr_t to)
+{
+    if (unlikely(m->white->pieces != NULL) && pieces_each_kept(m->white->pieces, from, to, run_part, m)) return;
+    run_part(from, to, m);
+}
+
+static void run_of_mapping(uintptr_t from, uintptr_t to, void *user)
+{
+    struct memory *m = user;
+    pieces_each_present(m->white->pieces, from, to, part, user);
 }
 
 /* Pages that may be guards, to load from which faults (present.h); to read such a page by the kernel does not, and it holds nothing. */
@@ -223,7 +237,10 @@ bool vet_memory_each(const struct white *white, struct roots *roots, const struc
         .mem = -1,
     };
     present_start(&m.present, PRESENT_SCAN);
-    if (which != VET_MEMORY_FREED) roots_each_words(roots, root, &m);
+    if (which != VET_MEMORY_FREED) {
+        if (white->pieces) pieces_each_root(white->pieces, true, run_of_mapping, &m);
+        roots_each_words(roots, root, &m);
+    }
     pools(&m, AREA_SMALL, which);
     pools(&m, AREA_MEDIUM, which);
     if (which != VET_MEMORY_FREED) large_table_each(large, &m);

@@ -30,6 +30,7 @@ struct white {
     uint64_t blocks, bytes; /* set by white_make */
     bool moving; /* so is this: a large block is being resized or moved; its contents may be under no record */
     const struct ranges *blind; /* parts of the window that must not be loaded from (roots.h); NULL: none */
+    struct pieces *pieces;      /* the program's arenas (arenas_mark.h); NULL: none */
 };
 
 enum white_what {

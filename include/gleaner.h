@@ -225,6 +225,12 @@ struct gleaner_piece {
 };
 GLEANER_API extern int gleaner_arena_bulk(struct gleaner_arena *, const struct gleaner_piece *, size_t count);
 
+/* What is known of an announced block (gleaner_state knows only blocks of malloc), and how many are lost: a complete major collection did not reach
+   them.  A block keeps what it points to alive only if it is reached itself; what of the arena's memory is in no announced block is
+   looked at as if there were no arena.  Unusual forms of pointers are not looked for.  Lost blocks of arenas are in no report. */
+GLEANER_API extern enum gleaner_state gleaner_arena_state(struct gleaner_arena *, const void *block);
+GLEANER_API extern void gleaner_arena_lost(struct gleaner_arena *, struct gleaner_count *);
+
 /* All blocks of the arena end; with _end the arena, too.  Call it before its memory is freed or unmapped, while nobody else uses it. */
 GLEANER_API extern void gleaner_arena_reset(struct gleaner_arena *);
 GLEANER_API extern void gleaner_arena_end(struct gleaner_arena *);

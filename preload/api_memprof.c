@@ -110,3 +110,10 @@ void gleaner_arena_end(struct gleaner_arena *arena)
     memprof_arena_end(arena);
     errno = before;
 }
+
+enum gleaner_state gleaner_arena_state(struct gleaner_arena *arena, const void *block)
+{
+    return (enum gleaner_state)memprof_arena_state(arena, block);
+}
+
+void gleaner_arena_lost(struct gleaner_arena *arena, struct gleaner_count *to) { memprof_arena_lost(arena, to); }

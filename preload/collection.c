@@ -11,6 +11,7 @@
       collections would take over a fiftieth of the time (or half of the heap survives), and halves again to its start.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/collection.h"
+#include "heap/arenas_mark.h"
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/print.h"
@@ -65,8 +66,11 @@ static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by gro
 static unsigned incomplete_majors; /* in a row */
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
+static bool superseded;        /* the verdict that is waited for may not be applied any more */
 static struct verdict *verdict;
 static size_t verdict_bytes;
+static struct pieces *pieces; /* the program's arenas; NULL: none */
+static size_t pieces_bytes_mapped;
 
 /* ---- the verdict's memory ---- */
 
@@ -87,6 +91,8 @@ static bool map_verdict(void)
     }
     verdict->room = (verdict_bytes - sizeof *verdict) / sizeof verdict->block[0];
     own_memory_add((uintptr_t)verdict, (uintptr_t)verdict + verdict_bytes);
+    pieces = pieces_map(&pieces_bytes_mapped);
+    if (pieces) own_memory_add((uintptr_t)pieces, (uintptr_t)pieces + pieces_bytes_mapped);
     return true;
 }
 
@@ -95,6 +101,8 @@ static void unmap_verdict(void)
     if (!verdict) return;
     own_unmap(verdict, verdict_bytes);
     verdict = NULL;
+    if (pieces) own_unmap(pieces, pieces_bytes_mapped);
+    pieces = NULL;
 }
 
 /* What verifying found, told when the world runs again: inside the pause there may be no descriptors. */
@@ -122,7 +130,7 @@ static struct cut cut;
 static struct collect_options frozen_options(void)
 {
     struct collect_options o = {.frozen = true, .at_best = at_best, .maps = take_cut_maps(), .vet = true, .reclaim = reclaims,
-                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start};
+                                .helpers = mark_helpers_wanted(), .start_helper = mark_helpers_start, .pieces = pieces};
     o.unfrozen = take_cut_unfrozen_known(&o.n_unfrozen);
     return o;
 }
@@ -167,7 +175,8 @@ static void inside(const struct stop_result *result, void *unused)
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
     }
-    const struct collect_options options = {.at_best = at_best, .vet = true, .reclaim = reclaims, .verify = verify};
+    const struct collect_options options = {.at_best = at_best, .vet = true, .reclaim = reclaims, .verify = verify,
+                                            .pieces = pieces};
     if (now.kind == COLLECTION_MINOR) {
         now.why_not = take_cut(&cut, result, false);
         if (!now.why_not) collect_minor(&cut, &options, &now);
@@ -180,6 +189,7 @@ static void inside(const struct stop_result *result, void *unused)
     if (now.why_not) return;
     uint64_t began = collect_clock();
     collect_age(&now);
+    if (pieces) pieces_fill(pieces);
     now.sweep = collect_clock() - began;
     verify_heap();
     if (reclaims) verdict->stacks = collect_stacks_state(&cut);
@@ -253,7 +263,7 @@ static void finished(void)
     remember_settle();
     new_budget();
     if (!minor) next_majors();
-    memprof_collected(now.time, !minor && now.complete);
+    memprof_collected();
     if (collection_done) collection_done(&now);
 }
 
@@ -282,6 +292,8 @@ static void apply(void)
     now.roots = verdict->roots_ns;
     now.mark = verdict->mark_ns;
     now.sweep += verdict->sweep_ns;
+    if (superseded) now.why_not = "a dump looked for lost blocks meanwhile", now.complete = false;
+    superseded = false;
     if (!atomic_load(&verdict->done)) now.why_not = "the snapshot child ended before its time", now.complete = false;
     struct cut_range unfrozen[16];
     for (uint32_t i = 0; i < verdict->unfrozen && i < 16; i++)
@@ -293,6 +305,7 @@ static void apply(void)
         now.promoted = now.young > now.lost ? now.young - now.lost : 0;
         now.promoted_bytes = now.young_bytes > now.lost_bytes ? now.young_bytes - now.lost_bytes : 0;
         last_complete = now.time;
+        if (pieces) pieces_apply(pieces);
         reclaim();
     }
     unmap_verdict();
@@ -450,40 +463,44 @@ void collection_tick(uint64_t at)
     if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
+static struct collection asked; /* for by a dump; finished in its child */
+
 bool collection_in_snapshot(void)
 {
     struct heap_stats stats;
     static struct cut_range found[64];
     heap_stats(&stats);
     size_t room = stats.live + 1024, bytes = round_up(sizeof *verdict + room * sizeof verdict->block[0], OS_PAGE);
-    if (!now.why_not && take_cut_unfrozen(&cut, found, 64) > 0) now.why_not = "memory that a fork does not copy";
-    struct verdict *v = now.why_not ? NULL : os_map(bytes); /* after that look: it may come to lie in a hole */
+    if (!asked.why_not && take_cut_unfrozen(&cut, found, 64) > 0) asked.why_not = "memory that a fork does not copy";
+    struct verdict *v = asked.why_not ? NULL : os_map(bytes); /* after that look: it may come to lie in a hole */
     if (!v) {
-        if (!now.why_not) now.why_not = "no memory for the list of lost blocks";
-        collect_count(&now);
+        if (!asked.why_not) asked.why_not = "no memory for the list of lost blocks";
+        collect_count(&asked);
         return false;
     }
     v->room = room;
     const struct collect_options options = frozen_options();
     collect_major(v, &cut, &options);
-    now.complete = v->complete;
-    now.why_not = v->why_not;
-    now.roots = v->roots_ns;
-    now.mark = v->mark_ns;
-    now.sweep += v->sweep_ns;
-    if (v->complete) now.lost = lost_apply(v, now.time, last_complete, now.number, &now.lost_bytes);
-    collect_count(&now);
+    asked.complete = v->complete;
+    asked.why_not = v->why_not;
+    asked.roots = v->roots_ns;
+    asked.mark = v->mark_ns;
+    asked.sweep += v->sweep_ns;
+    if (v->complete) asked.lost = lost_apply(v, asked.time, last_complete, asked.number, &asked.lost_bytes);
+    collect_count(&asked);
     return v->complete;
 }
 
 void collection_prepare_snapshot(const struct stop_result *result)
 {
-    now = (struct collection){.number = ++number, .kind = COLLECTION_MAJOR, .trigger = TRIGGER_REQUEST, .snapshot = true,
+    /* All blocks become old: a verdict that waits would take a block that was allocated since its cut for one that lay there before. */
+    superseded = atomic_load(&under_way);
+    asked = (struct collection){.number = ++number, .kind = COLLECTION_MAJOR, .trigger = TRIGGER_REQUEST, .snapshot = true,
                               .time = os_realtime(), .stop = result->wait_ns};
-    if (!possible) now.why_not = "collection is off here";
-    else if (!result->complete) now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
-    else now.why_not = take_cut(&cut, result, true);
-    if (!now.why_not) collect_age(&now);
+    if (!possible) asked.why_not = "collection is off here";
+    else if (!result->complete) asked.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
+    else asked.why_not = take_cut(&cut, result, true);
+    if (!asked.why_not) collect_age(&asked);
 }
 
 bool collection_possible(enum present_way *way)

@@ -9,6 +9,7 @@
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/own_memory.h"
+#include "preload/own_tls.h"
 #include "preload/pointer_guard.h"
 
 #include <errno.h>
@@ -27,7 +28,8 @@ static struct cut_thread *threads; /* mapped; room for `thread_room` */
 static size_t thread_room, thread_count;
 static struct words held;  /* by the kernel */
 static struct words words; /* all of the cut */
-static struct cut_range ours[OWN_RANGES + 8];
+static struct cut_range *ours; /* mapped; room for `ours_room` */
+static size_t ours_room;
 static struct roots shared; /* its maps are the parent's: the child compares */
 static struct cut_range unfrozen[UNFROZEN_ROOM];
 static size_t n_unfrozen;
@@ -53,6 +55,7 @@ void take_cut_start(void)
     guard = pointer_guard();
     main_tp = (uintptr_t)__builtin_thread_pointer();
     dl_iterate_phdr(add_tls, NULL);
+    own_tls_start();
 }
 
 int take_cut_add_root(uintptr_t from, uintptr_t to)
@@ -102,6 +105,18 @@ static bool room_for_threads(size_t n)
     if (threads) own_unmap(threads, round_up(thread_room * sizeof *threads, OS_PAGE));
     threads = more;
     thread_room = room;
+    return true;
+}
+
+static bool room_for_ours(size_t n)
+{
+    if (n <= ours_room) return true;
+    size_t room = round_up(n + n / 2, OS_PAGE / sizeof *ours);
+    struct cut_range *more = own_map(round_up(room * sizeof *more, OS_PAGE));
+    if (!more) return false;
+    if (ours) own_unmap(ours, round_up(ours_room * sizeof *ours, OS_PAGE));
+    ours = more;
+    ours_room = room;
     return true;
 }
 
@@ -157,6 +172,7 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
     struct gather g = {0};
     thread_count = 0;
     if (!room_for_threads(result->threads + 16)) return "no memory for the list of threads";
+    if (!room_for_ours(OWN_RANGES + 8 + own_tls_most() + 2)) return "no memory for the list of our own ranges";
     thread_each(add_thread, &g);
     if (g.bad) return "there are more threads than were counted";
     /* Mapped anew each time: what stands in the list of mappings that roots_find reads must not be unmapped by words_add afterwards. */
@@ -169,8 +185,10 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
         uintptr_t from = atomic_load(&named[i].from);
         if (from > 1) named_now[n_named++] = (struct cut_range){from, atomic_load(&named[i].to)};
     }
-    size_t n_ours = own_memory(ours, sizeof ours / sizeof *ours - 2);
-    if (n_ours > sizeof ours / sizeof *ours - 2) return "too many ranges of our own";
+    size_t n_ours = own_memory(ours, OWN_RANGES + 8);
+    if (n_ours > OWN_RANGES + 8) return "too many ranges of our own";
+    n_ours += own_tls(ours + n_ours, ours_room - n_ours - 2);
+    if (n_ours > ours_room - 2) return "more threads have heaps than were counted";
     *cut = (struct cut){.thread = threads, .threads = thread_count, .ours = ours, .n_ours = n_ours,
                         .root = named_now, .n_root = n_named, .pointer_guard = guard, .tls_bytes = tls_bytes};
     /* What an earlier snapshot needed is no root either: its list of mappings names the window's beginning, where a block lies. */

@@ -116,13 +116,15 @@ size_t holders_find_site(const struct profile *, const char *site, const struct 
 /* What `root` is, in words; to be freed. */
 char *holder_text(const struct unit *, enum holder_how, const struct site *frame);
 
-/* What one holder retains. */
+/* What is reached from one holder alone, or from two, and perhaps from others between them. */
 struct retained {
-    const struct unit *low, *high; /* the same holder, or not: then nothing smaller holds both */
+    const struct unit *low, *high;
+    bool one;                   /* both are one holder */
+    bool low_alone, high_alone; /* else: it is that variable in all of them; not so: several of its area */
     uint64_t objects, bytes;
 };
 
-/* By falling bytes; to be freed. */
+/* Every block is in one of them.  By falling bytes; to be freed. */
 struct retained *holders_retained(const struct holders *, size_t *count);
 
 #endif

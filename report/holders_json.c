@@ -83,17 +83,20 @@ static json_t *held_of(const struct held *held)
     return to;
 }
 
+static json_t *whole_of(const struct unit *unit, bool alone)
+{
+    struct unit whole = *unit;
+    whole.bytes = sizeof whole.at;
+    if (whole.variable.name) whole.at = whole.variable.start;
+    if (!alone) whole.variable.name = NULL;
+    return root_of(&whole, HOW_WORD, NULL);
+}
+
 static json_t *retained_of(const struct retained *r)
 {
-    bool one = holders_same(r->low, r->high);
-    struct unit unit = *r->low;
-    if (unit.variable.name) unit.at = unit.variable.start;
-    unit.bytes = sizeof unit.at;
     json_t *to = json_object();
-    json_object_set_new(to, "root", one ? root_of(&unit, HOW_WORD, NULL) : json_null());
-    json_object_set_new(to, "module", !one && r->low->area == r->high->area && r->low->area->module
-                                          ? text_or_null(r->low->area->module->file)
-                                          : json_null());
+    json_object_set_new(to, "root", whole_of(r->low, r->one || r->low_alone));
+    json_object_set_new(to, "and", r->one ? json_null() : whole_of(r->high, r->high_alone));
     json_object_set_new(to, "objects", number(r->objects));
     json_object_set_new(to, "bytes", number(r->bytes));
     return to;

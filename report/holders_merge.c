@@ -112,20 +112,15 @@ void holders_merge(struct profile *profile)
 /* -- what is retained ---------------------------------------------------------------------------
  */
 
-/* What holds both: 0: their own holder, 1: something of their area, 2: nothing smaller than all. */
-static int span_of(const struct share *share)
-{
-    if (holders_same(share->low, share->high)) return 0;
-    return share->low->area == share->high->area ? 1 : 2;
-}
-
+/* Those of one holder by holder; then the others by their two areas. */
 static int compare_shares(const void *a, const void *b)
 {
     const struct share *left = a, *right = b;
-    int l = span_of(left), r = span_of(right);
-    if (l != r) return l < r ? -1 : 1;
-    if (l == 0) return compare_units(left->low, right->low);
-    return l == 1 ? compare_pointers(left->low->area, right->low->area) : 0;
+    bool one = holders_same(left->low, left->high), other = holders_same(right->low, right->high);
+    if (one != other) return one ? -1 : 1;
+    if (one) return compare_units(left->low, right->low);
+    int order = compare_pointers(left->low->area, right->low->area);
+    return order ? order : compare_pointers(left->high->area, right->high->area);
 }
 
 static int compare_retained(const void *a, const void *b)
@@ -143,10 +138,15 @@ struct retained *holders_retained(const struct holders *h, size_t *count)
     qsort(shares, h->share_count, sizeof *shares, compare_shares);
     *count = 0;
     for (size_t i = 0; i < h->share_count; i++) {
-        if (!i || compare_shares(&shares[i - 1], &shares[i]))
-            retained[(*count)++] = (struct retained){shares[i].low, shares[i].high, 0, 0};
-        retained[*count - 1].objects += shares[i].objects;
-        retained[*count - 1].bytes += shares[i].bytes;
+        const struct share *share = &shares[i];
+        if (!i || compare_shares(&shares[i - 1], share))
+            retained[(*count)++] =
+                (struct retained){share->low, share->high, holders_same(share->low, share->high), true, true, 0, 0};
+        struct retained *to = &retained[*count - 1];
+        to->low_alone &= holders_same(to->low, share->low);
+        to->high_alone &= holders_same(to->high, share->high);
+        to->objects += share->objects;
+        to->bytes += share->bytes;
     }
     free(shares);
     qsort(retained, *count, sizeof *retained, compare_retained);

@@ -94,6 +94,36 @@ static void print_held(FILE *to, const struct held *held, bool exact, size_t top
                 held->unreached, held->looked_at);
 }
 
+/* A holder as a whole; `alone`: it is this variable, not several of its area. */
+static char *whole_text(const struct unit *unit, bool alone)
+{
+    const struct area *area = unit->area;
+    struct unit whole = *unit;
+    whole.bytes = sizeof whole.at;
+    if (whole.variable.name) whole.at = whole.variable.start;
+    if (area->kind == AREA_MAPPING) whole.at = area->from;
+    if (area->kind == AREA_KERNEL) return need_copy("the kernel: epoll, timers");
+    if (!alone && area->kind == AREA_MODULE) return need_text("variables of %s", area->module->name);
+    if (!alone && area->kind == AREA_TLS) return need_text("thread-local memory of thread %" PRId64, area->tid);
+    return holder_text(&whole, HOW_WORD, NULL);
+}
+
+static char *retained_text(const struct retained *r)
+{
+    char *low = whole_text(r->low, r->one || r->low_alone), *high, *text;
+    if (r->one) return low;
+    if (r->low->area == r->high->area && !r->low_alone && !r->high_alone) {
+        text = need_text("several %s", low);
+        free(low);
+        return text;
+    }
+    high = whole_text(r->high, r->high_alone);
+    text = need_text("both %s and %s", low, high);
+    free(low);
+    free(high);
+    return text;
+}
+
 static void print_retained(FILE *to, const struct holders *h, size_t top)
 {
     size_t count;
@@ -101,22 +131,8 @@ static void print_retained(FILE *to, const struct holders *h, size_t top)
     fputs("\nRetained by each holder: what is reached from nowhere else that lasts as long (exact)\n", to);
     fprintf(to, "    %15s %12s\n", "bytes", "blocks");
     for (size_t i = 0; i < count && (!top || i < top); i++) {
-        const struct retained *r = &retained[i];
-        const struct area *area = r->low->area;
-        char *text = NULL;
-        if (holders_same(r->low, r->high)) {
-            struct unit whole = *r->low;
-            whole.bytes = sizeof whole.at;
-            if (whole.variable.name) whole.at = whole.variable.start;
-            if (area->kind == AREA_MAPPING) whole.at = area->from;
-            text = area->kind == AREA_KERNEL ? need_copy("the kernel: epoll, timers") : holder_text(&whole, HOW_WORD, NULL);
-        } else if (area == r->high->area) {
-            text = area->kind == AREA_MODULE ? need_text("several variables of %s", area->module->name)
-                                             : need_text("several parts of the thread-local memory of thread %" PRId64, area->tid);
-        } else {
-            text = need_copy("(several of them together)");
-        }
-        fprintf(to, "    %15" PRIu64 " %12" PRIu64 "  %s\n", r->bytes, r->objects, text);
+        char *text = retained_text(&retained[i]);
+        fprintf(to, "    %15" PRIu64 " %12" PRIu64 "  %s\n", retained[i].bytes, retained[i].objects, text);
         free(text);
     }
     if (top && top < count) fprintf(to, "    … and %zu more (--top 0 shows all)\n", count - top);

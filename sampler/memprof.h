@@ -36,14 +36,15 @@ int memprof_arena_free(struct gleaner_arena *, void *block);
 int memprof_arena_bulk(struct gleaner_arena *, const struct gleaner_piece *, size_t count);
 void memprof_arena_reset(struct gleaner_arena *);
 void memprof_arena_end(struct gleaner_arena *);
+int memprof_arena_state(struct gleaner_arena *, const void *block);
+void memprof_arena_lost(struct gleaner_arena *, struct gleaner_count *);
 
-/* A collection is over and its verdict applied: notes promotions and lost blocks.  `cut`: when the world was stopped (nanoseconds since 1970);
-   `complete_major`: it said what is lost.  The holder of the collection gate, the world runs; no callback is run here, they are left to
-   memprof_run. */
-void memprof_collected(uint64_t cut, bool complete_major);
+/* A collection is over and its verdict, if it has one, applied: notes promotions and lost blocks.  The holder of the collection gate, the world runs; no
+   callback is run here, they are left to memprof_run. */
+void memprof_collected(void);
 
-/* A lost block is being taken back (collect:reclaim): its entry, as `freed` of hooks.h would get it.  Marks its tracked blocks reclaimed and clears
-   its weak handles; the callbacks are left to memprof_run.  Returns what lies below, an entry of the library's own profile or 0. Any
+/* A lost block is being taken back (collect:reclaim; the hook `reclaimed` of hooks.h calls this): its entry, as `freed` would get it.  Marks its
+   tracked blocks reclaimed and clears its weak handles; the callbacks are left to memprof_run.  Returns what lies below, an entry of the library's own profile or 0. Any
    thread that holds no lock of the program's; not inside a pause. */
 uint32_t memprof_reclaimed(void *block, uint32_t entry);
 

@@ -19,27 +19,38 @@ static void found_again(struct memprof_entry *e, uint64_t s)
     atomic_compare_exchange_strong(&e->state, &s, s & ~(uint64_t)(MEMPROF_LOST | MEMPROF_TOLD_LOST));
 }
 
-static void look(uint32_t number, struct memprof_entry *e, uint64_t cut, bool complete_major)
+static void judge(uint32_t number, struct memprof_entry *e, uint64_t s, bool old, bool lost)
 {
-    uint64_t s = atomic_load_explicit(&e->state, memory_order_acquire);
-    if (!(s & MEMPROF_USED) || (s & (MEMPROF_ENDED | MEMPROF_SILENT))) return;
-    enum memprof_kind kind = memprof_kind(e);
-    void *block = memprof_block(e);
-    if (!(s & (MEMPROF_WAS_OLD | MEMPROF_PROMOTED)) && kind != MEMPROF_WEAK &&
-        (kind == MEMPROF_PIECE ? e->time < cut : heap_is_old(block))) {
+    bool weak = memprof_kind(e) == MEMPROF_WEAK;
+    if (old && !weak && !(s & (MEMPROF_WAS_OLD | MEMPROF_PROMOTED))) {
         if (!memprof_happened(number, s, MEMPROF_PROMOTED)) return;
         s = atomic_load(&e->state);
     }
-    if (!complete_major || kind == MEMPROF_PIECE) return;
-    bool lost = is_lost(block);
     if (lost && !(s & MEMPROF_LOST)) memprof_happened(number, s, MEMPROF_LOST);
-    else if (!lost && (s & MEMPROF_LOST) && kind != MEMPROF_WEAK) found_again(e, s);
+    else if (!lost && (s & MEMPROF_LOST) && !weak) found_again(e, s);
 }
 
-void memprof_collected(uint64_t cut, bool complete_major)
+static bool wanted(const struct memprof_entry *e, uint64_t *state)
 {
+    uint64_t s = *state = e ? atomic_load_explicit(&e->state, memory_order_acquire) : 0;
+    return (s & MEMPROF_USED) && !(s & (MEMPROF_ENDED | MEMPROF_SILENT));
+}
+
+static void look_at_piece(uint32_t number, bool old, bool lost)
+{
+    struct memprof_entry *e = memprof_at(number);
+    uint64_t s;
+    if (wanted(e, &s) && memprof_kind(e) == MEMPROF_PIECE) judge(number, e, s, old, lost);
+}
+
+void memprof_collected(void)
+{
+    uint64_t s;
     for (uint32_t n = MEMPROF_FIRST, end = memprof_end(); n < end; n++) {
         struct memprof_entry *e = memprof_at(n);
-        if (e) look(n, e, cut, complete_major);
+        if (!wanted(e, &s) || memprof_kind(e) == MEMPROF_PIECE) continue;
+        void *block = memprof_block(e);
+        judge(n, e, s, heap_is_old(block), is_lost(block));
     }
+    memprof_each_piece(look_at_piece);
 }

@@ -121,6 +121,9 @@ void memprof_queue(struct heap_thread_hook *, uint32_t number);
    the flag away.  Without callbacks due it needs no hook, and may be called anywhere. */
 void memprof_settle(struct memprof_cache *, uint32_t number);
 
+/* Every entry of an arena's block, with what the latest collection says of it. */
+void memprof_each_piece(void (*each)(uint32_t number, bool old, bool lost));
+
 /* In a forked child of a process with threads: the queues are empty. */
 void memprof_queues_fork_child(void);
 uint32_t memprof_running(void); /* the entry whose callback the calling thread is in, or 0 */

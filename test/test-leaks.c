@@ -118,6 +118,7 @@ static const struct row whole_programs[] = {
     {"read-into-heap", "", ALWAYS},
     {"hidden-then-freed", "", ALWAYS},
     {"retention", "", ALWAYS},
+    {"large-row", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
     {"fork-dlopen", "@libgraph-lib.so", ALWAYS},
     {"graph", "plain 1", ALWAYS},

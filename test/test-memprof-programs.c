@@ -64,6 +64,7 @@ static const struct {
     {"memprof-blocks", "arena", true},
     {"memprof-blocks", "arena-unbiased", true},
     {"memprof-blocks", "custom", true},
+    {"memprof-blocks", "arena-lost", true},
 };
 
 START_TEST(programs_hold)

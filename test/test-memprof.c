@@ -277,7 +277,7 @@ START_TEST(lives)
             old[k] = live[k];
             lost[k] = live[k] && rand() % 10 == 0;
         }
-        memprof_collected(os_realtime(), true);
+        memprof_collected();
         if (_i < 4) memprof_run();
         else memprof_poll();
         for (unsigned k = 0; k < BLOCKS; k += 3) { /* some of the lost are taken back */
@@ -464,7 +464,7 @@ START_TEST(threads)
     unsigned long p = start(_i ? 0.1 : 1, &(struct gleaner_tracker){.alloc_young = on_alloc_same, .dealloc_young = on_end_same,
                                                                   .dealloc_old = on_end_same}, 0);
     for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, in_thread, (void *)i);
-    for (int i = 0; i < 50; i++) memprof_collected(os_realtime(), true);
+    for (int i = 0; i < 50; i++) memprof_collected();
     for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
     memprof_poll();
     conserved(p);

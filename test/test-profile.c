@@ -422,7 +422,7 @@ static json_int_t number(json_t *j, const char *a, const char *b, const char *c)
     j = json_object_get(j, a);
     if (b) j = json_object_get(j, b);
     if (c) j = json_object_get(j, c);
-    ck_assert_msg(json_is_integer(j), "%s.%s.%s", a, b, c);
+    ck_assert_msg(json_is_integer(j), "%s.%s.%s", a, b ? b : "", c ? c : "");
     return json_integer_value(j);
 }
 

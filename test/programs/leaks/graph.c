@@ -199,6 +199,7 @@ static void allocate(struct graph *g, unsigned which)
         p = malloc(asked);
     }
     CHECK(p);
+    void *volatile held = p; /* until it is linked: another thread may collect, and the graph hides its addresses */
     describe(g, &g->node[which], p, asked);
     sort_in(g, which);
     reach(g);
@@ -209,6 +210,8 @@ static void allocate(struct graph *g, unsigned which)
         }
     }
     link_from_somewhere(g, &g->node[which]);
+    held = NULL;
+    (void)held;
 }
 
 /* Only pointers to the start of a block that is given back are left where they are. */
@@ -247,10 +250,13 @@ static void resize(struct graph *g, unsigned which)
     forget_inside(g, n);
     void *p = realloc(reveal(n->at), asked);
     CHECK(p);
+    void *volatile held = p;
     sort_out(g, which);
     describe(g, n, p, asked);
     sort_in(g, which);
     link_from_somewhere(g, n);
+    held = NULL;
+    (void)held;
 }
 
 /* Some changes.  The program looks at, frees and resizes only what it can reach, and never makes a lost block reachable again. */

@@ -405,6 +405,96 @@ static void arena_unbiased(void)
     free(memory);
 }
 
+/* ---- what of an arena is lost ---- */
+
+struct piece {
+    struct piece *next;
+    void *block; /* of malloc */
+    char fill[80];
+};
+static char *volatile arena_memory; /* its beginning, which is in no piece */
+static struct piece *volatile listed; /* the first 50 pieces hang on it */
+static char *volatile in_a_gap, *volatile at_an_end; /* behind piece 90, which that is no pointer to, and at the end of 91 */
+static struct gleaner_arena *the_arena;
+
+static int reached(int i) { return i < 50 || i == 80 || i == 91; }
+
+NOINLINE static struct piece *piece_at(int i) { return (struct piece *)(void *)(arena_memory + 48 + 160 * i); }
+
+/* 100 pieces, each with a block of malloc: 50 in a list that `listed` begins, 20 in a ring that nothing leads to, 30 alone. */
+NOINLINE static void cut_pieces(void)
+{
+    for (int i = 0; i < 100; i++) {
+        struct piece *p = piece_at(i);
+        need_equal(gleaner_arena_alloc(the_arena, p, sizeof *p), 0);
+        p->block = calloc(1, 100);
+        hidden[i] = (uintptr_t)p->block ^ KEY;
+        p->next = i < 50 ? (i < 49 ? piece_at(i + 1) : NULL) : i < 70 ? piece_at(i < 69 ? i + 1 : 50) : NULL;
+    }
+    listed = piece_at(0);
+    in_a_gap = (char *)piece_at(90) + 120;
+    at_an_end = (char *)(piece_at(91) + 1);
+}
+
+static void pieces_lost(char *memory, size_t bytes, bool offset)
+{
+    struct gleaner_count lost;
+    arena_memory = memory;
+    seen.lost = 0;
+    the_arena = gleaner_arena_begin(memory, bytes, 0);
+    need(the_arena != NULL);
+    unsigned long p = start(1, &counting, 0);
+    cut_pieces();
+    if (offset) *(char *volatile *)&listed += 40; /* inside of the first */
+    *(struct piece *volatile *)(arena_memory + 48 + 160 * 3 + 120) = piece_at(80); /* between the blocks: looked at with the rest */
+    scrub();
+    collect(GLEANER_MAJOR);
+    gleaner_arena_lost(the_arena, &lost);
+    need_equal(lost.blocks, 48);
+    need_equal(lost.bytes, 48 * sizeof(struct piece));
+    for (int i = 0; i < 100; i++)
+        need_equal(gleaner_arena_state(the_arena, piece_at(i)), reached(i) ? GLEANER_OLD : GLEANER_LOST);
+    need(seen.lost >= 48);
+    struct gleaner_memprof_counts c = conserved(p);
+    need(c.lost.blocks >= 48);
+    for (int i = 0; i < 100; i++) /* a block of malloc lives by its piece */
+        if (reached(i)) need_equal(gleaner_state(shown((unsigned)i)), GLEANER_OLD);
+        else need_equal(gleaner_state(shown((unsigned)i)), GLEANER_LOST);
+    listed = piece_at(10); /* the ten before it are lost from now on */
+    need_equal(gleaner_arena_free(the_arena, piece_at(60)), 0);
+    need_equal(gleaner_arena_alloc(the_arena, piece_at(60), 8), 0);
+    need_equal(gleaner_arena_state(the_arena, piece_at(60)), GLEANER_YOUNG);
+    scrub();
+    collect(GLEANER_MAJOR);
+    gleaner_arena_lost(the_arena, &lost);
+    need_equal(lost.blocks, 58);
+    for (int i = 0; i < 100; i++) free_hidden((unsigned)i);
+    gleaner_arena_end(the_arena);
+    conserved(p);
+    gleaner_memprof_stop();
+    need_equal(gleaner_memprof_discard(p), 0);
+    listed = NULL;
+    in_a_gap = at_an_end = NULL;
+}
+
+static void arena_lost(void)
+{
+    char *mapped = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pieces_lost(mapped, 1 << 20, false);
+    memset(mapped, 0, 1 << 20); /* what an arena has left there is looked at with the rest */
+    pieces_lost(mapped + 104, 100 * 160 + 3, true);
+    munmap(mapped, 1 << 20);
+    char *block = calloc(1, 20000); /* a slot of a pool */
+    pieces_lost(block, 20000, false);
+    memset(block, 0, 20000);
+    pieces_lost(block + 16, 16100, true);
+    memset(block, 0, 20000);
+    free(block);
+    block = calloc(1, 400000);
+    pieces_lost(block, 400000, true);
+    free(block);
+}
+
 /* ---- memory on a block's account ---- */
 
 static void custom(void)
@@ -442,7 +532,7 @@ static void custom(void)
 static const struct test tests[] = {
     {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost},     {"roots", roots},
     {"weak", weak},       {"weak-chain", weak_chain},         {"weak-threads", weak_threads},
-    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {NULL, NULL},
+    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {NULL, NULL},
 };
 
 int main(int count, char **arguments) { return run_test(tests, count, arguments); }

@@ -20,7 +20,7 @@
 void sampler_prepare_threads(void) {}
 void sampler_modules_changed(void) {}
 void memprof_run(void) {}
-void memprof_collected(uint64_t cut, bool complete_major) {}
+void memprof_collected(void) {}
 
 /* Takes as long as STOP_HOLD_MS says, so that a test can look at a process with a snapshot child.
  */

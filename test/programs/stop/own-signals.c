@@ -115,16 +115,27 @@ static void *caller(void *argument)
     return NULL;
 }
 
-/* Is the thread asleep in the kernel, for good as far as one can see? */
-static bool asleep(int id)
+/* Where the thread sleeps in the kernel: what the kernel says of its call; false where it runs, parks or opens something. */
+static bool sleeps_in(int id, char *text, size_t bytes)
 {
-    char path[64], text[64];
+    char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/syscall", id);
     int fd = open(path, O_RDONLY);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
     if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
     return n > 0 && text[0] >= '0' && text[0] <= '9' && atoi(text) != SYS_openat &&
            atoi(text) != SYS_futex;
+}
+
+/* For good, as far as one can see: a new thread may wait for the lock of the address space, too, and a signal that comes before the call
+   interrupts nothing. */
+static bool asleep(int id)
+{
+    char once[128], again[128];
+    if (!sleeps_in(id, once, sizeof once)) return false;
+    usleep(2000);
+    return sleeps_in(id, again, sizeof again) && strcmp(once, again) == 0;
 }
 
 /* Semaphores sleep in a futex, as parked threads do: those get a little time to come in. */
