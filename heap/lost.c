@@ -151,10 +151,12 @@ bool lost_proved(void *block, uint32_t tag, enum lost_proof how)
 
 /* ---- applying a verdict ---- */
 
-static bool add(const struct verdict_block *v, struct place *p, uint32_t before, uint32_t now, uint32_t number)
+/* `*full`: there was no memory; it is not asked for again. */
+static bool add(const struct verdict_block *v, struct place *p, uint32_t before, uint32_t now, uint32_t number, bool *full)
 {
-    uint32_t tag = tag_now(p), n = lost_record_new();
+    uint32_t tag = tag_now(p), n = *full ? 0 : lost_record_new();
     if (n == 0) {
+        *full = true;
         atomic_fetch_add(&unrecorded, 1);
         return false;
     }
@@ -221,6 +223,7 @@ static void links(const struct verdict *v, uint32_t number)
 uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uint32_t number, uint64_t *new_bytes)
 {
     uint64_t fresh = 0;
+    bool full = false;
     *new_bytes = 0;
     lost_first_time(before < time && before != 0 ? before : time);
     for (size_t i = 0; i < v->count; i++) {
@@ -243,7 +246,7 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
             r->seen = number;
             continue;
         }
-        if (!add(b, &p, lost_tick(before), lost_tick(time), number)) continue;
+        if (!add(b, &p, lost_tick(before), lost_tick(time), number, &full)) continue;
         PROBE4(gleaner, lost, block, p.given, VERDICT_KIND(b), number);
         if (VERDICT_KIND(b) == LOST_POSSIBLE) continue;
         fresh++;

@@ -26,9 +26,11 @@
 #include "preload/mark_helpers.h"
 #include "preload/own_memory.h"
 #include "preload/process.h"
+#include "preload/reclaim_rules.h"
 #include "preload/refuse.h"
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
+#include "preload/starved.h"
 #include "preload/stop.h"
 #include "preload/take_cut.h"
 #include "sampler/memprof.h"
@@ -62,11 +64,6 @@ static bool every_said;        /* how often is said by `leaks` */
 static uint64_t major_not_before; /* os_now_coarse: none by growth before */
 static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by growth */
 static unsigned incomplete_majors; /* in a row */
-static uint64_t room_left = UINT64_MAX; /* of memory, at the latest major */
-static bool is_limited;                 /* it is a limit that leaves it */
-static _Atomic uint64_t starved_until;  /* os_now_coarse: no major for want of memory before */
-static void *reserve;                   /* addresses for a collection when all others are used up, not touched */
-static size_t reserve_bytes;
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
 static bool superseded;        /* the verdict that is waited for may not be applied any more */
@@ -187,12 +184,7 @@ static void inside(const struct stop_result *result, void *unused)
         return;
     }
     bool snapshot = !in_place_only && room_for_child();
-    if (reclaims) {
-        uint64_t limits = headroom_limits();
-        room_left = headroom_bytes();
-        is_limited = limits != UINT64_MAX;
-        if (limits < room_left) room_left = limits;
-    }
+    if (reclaims) starved_look();
     now.why_not = take_cut(&cut, result, snapshot);
     if (now.why_not) return;
     uint64_t began = collect_clock();
@@ -226,26 +218,6 @@ static void new_budget(void)
     atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
-#define RESERVE_LEAST (4 * MIB)
-#define RESERVE_MOST (256 * MIB)
-
-static void give_reserve_up(void)
-{
-    if (reserve) own_unmap(reserve, reserve_bytes);
-    reserve = NULL;
-}
-
-/* Where addresses are limited: a collection needs some, a sixteenth of the heap should do. */
-static void take_reserve(void)
-{
-    size_t want = round_up(RESERVE_LEAST + (size_t)atomic_load(&heap_taken_bytes) / 16, OS_PAGE);
-    if (want > RESERVE_MOST) want = RESERVE_MOST;
-    if (!is_limited || (reserve && reserve_bytes >= want)) return;
-    give_reserve_up();
-    reserve = own_map(want);
-    reserve_bytes = want;
-}
-
 /* Functions of their own, so that the probes' arguments lie in registers, not at symbols that a stripped library has no more.
    Outside of the pause, since a tracer stops the thread that comes by. */
 static NOINLINE void probe_begin(enum collection_kind kind, uint32_t n, enum collection_trigger trigger)
@@ -270,11 +242,11 @@ static void next_majors(void)
     if (!reclaims) return;
     uint64_t took = now.pause + now.roots + now.mark + now.sweep;
     int64_t taken = atomic_load(&heap_taken_bytes), more = taken / 4 > (int64_t)MAJOR_GROWTH_LEAST ? taken / 4 : (int64_t)MAJOR_GROWTH_LEAST;
-    if ((uint64_t)more > room_left / 4) more = (int64_t)(room_left / 4);
+    if ((uint64_t)more > starved_room() / 4) more = (int64_t)(starved_room() / 4);
     if (more < (int64_t)MAJOR_GROWTH_NARROW) more = (int64_t)MAJOR_GROWTH_NARROW;
-    bool tight = room_left < (uint64_t)taken / 2;
+    bool tight = starved_room() < (uint64_t)taken / 2;
     major_not_before = os_now_coarse() + (tight ? 4 : 20) * took;
-    take_reserve();
+    starved_take_reserve();
     atomic_store(&major_end, taken + more);
     uint64_t due = atomic_load(&next_major);
     if (!every_said && due < major_not_before) atomic_store(&next_major, major_not_before);
@@ -314,7 +286,7 @@ static NOINLINE void reclaim(void)
 /* Takes the verdict of a major collection over; the holder of the gate. */
 static void apply(void)
 {
-    give_reserve_up(); /* records may need it */
+    starved_give_reserve_up(); /* records may need it */
     now.complete = verdict->complete;
     now.why_not = verdict->why_not;
     now.roots = verdict->roots_ns;
@@ -393,7 +365,7 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
         return EAGAIN;
     }
     if (now.snapshot) {
-        take_reserve(); /* for what is found */
+        starved_take_reserve(); /* for what is found */
         atomic_store(&under_way, true);
         return 0;
     }
@@ -491,40 +463,6 @@ void collection_tick(uint64_t at)
     if (e != 0) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
 }
 
-#define STARVED_AGAIN 200000000u /* ns */
-
-/* True where it is taken, or given up, now; false where that cannot be. */
-static bool exchange_reserve(bool take)
-{
-    if (!stop_gate_try()) return !take;
-    if (take) take_reserve();
-    else give_reserve_up();
-    bool done = !take || reserve || !is_limited;
-    stop_gate_leave();
-    return done;
-}
-
-bool collection_starved(struct heap_thread_hook *unused)
-{
-    uint64_t at = os_now_coarse(), until = atomic_load(&starved_until);
-    struct reclaim_figures before, after;
-    if (!reclaims || !reclaim_is_on() || at < until || process_is_borrowed()) return false;
-    if (!atomic_compare_exchange_strong(&starved_until, &until, UINT64_MAX)) return false;
-    reclaim_figures(&before);
-    /* Until there is something, and first of all what the next time needs. */
-    for (unsigned tries = 0; tries < 4; tries++) {
-        exchange_reserve(false);
-        if (collection_run(COLLECTION_MAJOR, TRIGGER_MEMORY, true, true) == ENOTSUP) break;
-        heap_save_memory();
-        reclaim_figures(&after);
-        if (exchange_reserve(true) && after.reclaimed_bytes > before.reclaimed_bytes) break;
-    }
-    reclaim_figures(&after);
-    /* To stand still is better than to die; but not for nothing. */
-    atomic_store(&starved_until, after.reclaimed_bytes > before.reclaimed_bytes ? 0 : os_now_coarse() + STARVED_AGAIN);
-    return after.reclaimed_bytes > before.reclaimed_bytes;
-}
-
 static struct collection asked; /* for by a dump; finished in its child */
 
 bool collection_in_snapshot(void)
@@ -574,32 +512,17 @@ bool collection_possible(enum present_way *way)
 int collection_add_root(uintptr_t from, uintptr_t to) { return take_cut_add_root(from, to); }
 int collection_remove_root(uintptr_t from, uintptr_t to) { return take_cut_remove_root(from, to); }
 
-#define RECLAIM_EVERY_MOST 15000000000u
-#define RECLAIM_EVERY_LEAST 250000000u
+static int collect_for_memory(void) { return collection_run(COLLECTION_MAJOR, TRIGGER_MEMORY, true, true); }
 
-/* How often, where `leaks` does not say: so that three or four fit into the delay. */
 static void start_reclaim(const struct config *config)
 {
     atomic_store(&major_end, INT64_MAX);
     if (config->collect != COLLECT_RECLAIM) return;
     refusals = !config->reclaim_anyway;
-    const struct reclaim_options options = {
-        .delay_ns = config->reclaim_delay_ns,
-        .age_ns = config->reclaim_age_ns == UINT64_MAX ? config->reclaim_delay_ns : config->reclaim_age_ns,
-        .confirmations = config->reclaim_confirmations,
-        .trial = config->reclaim_trial,
-        .share = config->reclaim_share,
-        .any_stacks = !config->reclaim_stacks,
-        .any_contents = !config->reclaim_contents,
-        .libraries = config->reclaim_libraries,
-    };
-    reclaim_start(&options);
     reclaims = true;
-    uint64_t every = config->reclaim_delay_ns / 4;
-    if (every == 0) every = 4 * (uint64_t)RECLAIM_EVERY_LEAST;
-    if (every < RECLAIM_EVERY_LEAST) every = RECLAIM_EVERY_LEAST;
-    if (every > RECLAIM_EVERY_MOST) every = RECLAIM_EVERY_MOST;
+    starved_start(collect_for_memory);
     every_said = every_ns != 0;
+    uint64_t every = reclaim_rules_start(config);
     if (!every_said) every_ns = every;
     atomic_store(&major_end, atomic_load(&heap_taken_bytes) + (int64_t)(2 * MAJOR_GROWTH_LEAST));
 }
@@ -628,11 +551,10 @@ void collection_forked(void)
 {
     unmap_verdict();
     atomic_store(&under_way, false);
-    give_reserve_up();
+    starved_forked();
     last_complete = os_realtime();
     if (every_ns) atomic_store(&next_major, os_now_coarse() + every_ns);
     if (growth) atomic_store(&nursery_end, atomic_load(&heap_taken_bytes) + (int64_t)budget);
-    atomic_store(&starved_until, 0);
     if (reclaims) atomic_store(&major_end, atomic_load(&heap_taken_bytes) + (int64_t)(2 * MAJOR_GROWTH_LEAST));
     collect_fork_child();
     remember_fork_child();

@@ -24,9 +24,6 @@ void collection_apply(void);
 /* The tick hook's part: starts what is due. */
 void collection_tick(uint64_t now);
 
-/* The `starving` hook: the system gives no memory, so that what may be reclaimed is.  True if anything was. */
-bool collection_starved(struct heap_thread_hook *);
-
 struct stop_result;
 
 /* Inside the pause of a dump with leaks, before its snapshot is taken: the cut. */

@@ -19,6 +19,7 @@
 #include "preload/output.h"
 #include "preload/refuse.h"
 #include "preload/scope.h"
+#include "preload/starved.h"
 #include "preload/start_folder.h"
 #include "preload/thread_create.h"
 #include "preload/wait.h"
@@ -154,7 +155,7 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
     fork_start();
     exit_start(c);
     if (c->interval_ns || config_watches(c)) hooks.tick = tick;
-    if (c->collect == COLLECT_RECLAIM) hooks.starving = collection_starved;
+    if (c->collect == COLLECT_RECLAIM) hooks.starving = starved;
     start_sampler();
     heap_set_hooks(&hooks);
     if (!getauxval(AT_SECURE)) start_dumps(environment);
