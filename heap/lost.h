@@ -1,7 +1,8 @@
 /* lost.h: the blocks that complete collections did not reach: a record each, from the collection that missed them first
    until the program frees them or a collection reaches them again.
 
-   1. Data.  Records with an index by address (lost_records.h).  A lost block's state byte is STATE_TRACKED and its tag has TAG_LOST, so that a free of it takes the slow path, finds the record, and counts the proof.
+   1. Data.  Records with an index by address (lost_records.h).  A lost block's state byte is STATE_TRACKED and its tag has TAG_LOST,
+      so that a free of it takes the slow path, finds the record, and counts the proof.
    2. Synchronisation.  Records are made by the holder of the collection gate; a free in any thread ends one by
       compare-and-swap of its address.  A snapshot child reads and changes its own copy.
    SPDX-License-Identifier: LGPL-2.1-or-later */

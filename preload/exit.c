@@ -18,6 +18,7 @@
 #include "preload/report.h"
 #include "preload/scope.h"
 #include "preload/snapshot.h"
+#include "preload/starved.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static int process_ends(void)
     /* Of a process of which nobody hears nothing is looked for. */
     bool look = leaks && (profile || output_first() || collection_done);
     int lost = look ? collection_run(COLLECTION_MAJOR, TRIGGER_EXIT, true, true) : 0;
+    starved_end();
     char file[CONFIG_PATH];
     int fd = stderr_now(), error = profile ? output_profile(NULL, "exit", fd, file) : 0;
     if (output_first()) {

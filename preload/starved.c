@@ -93,6 +93,13 @@ bool starved(struct heap_thread_hook *unused)
     return some;
 }
 
+void starved_end(void)
+{
+    if (!reserve) return;
+    with_gate(false);
+    heap_save_memory();
+}
+
 void starved_forked(void)
 {
     starved_give_reserve_up();

@@ -21,6 +21,9 @@ uint64_t starved_room(void);
 bool starved_take_reserve(void);
 void starved_give_reserve_up(void);
 
+/* The process ends: its profile may need the reserve. */
+void starved_end(void);
+
 /* The `starving` hook: what may be reclaimed is.  True if anything was. */
 bool starved(struct heap_thread_hook *);
 
