@@ -117,6 +117,7 @@ static const struct row whole_programs[] = {
     {"scatter", "", ALWAYS},
     {"read-into-heap", "", ALWAYS},
     {"hidden-then-freed", "", ALWAYS},
+    {"no-pread", "", ALWAYS},
     {"retention", "", ALWAYS},
     {"large-row", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
