@@ -118,6 +118,7 @@ static const struct row whole_programs[] = {
     {"read-into-heap", "", ALWAYS},
     {"hidden-then-freed", "", ALWAYS},
     {"no-pread", "", ALWAYS},
+    {"unfrozen-always", "", ALWAYS},
     {"retention", "", ALWAYS},
     {"large-row", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
