@@ -96,9 +96,15 @@ struct description {
     unsigned header_count;
 };
 
-/* The program headers, as mapped in the first segment. */
+/* The program headers, as mapped in the first segment.  Of an executable with holes between its segments (node) the loader tells the
+   bounds of one segment only. */
 static void find_headers(struct description *d)
 {
+    if (d->link_map && d->link_map == _r_debug.r_map) {
+        d->headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+        d->header_count = d->headers ? (unsigned)getauxval(AT_PHNUM) : 0;
+        return;
+    }
     const ElfW(Ehdr) *file = (const ElfW(Ehdr) *)d->start;
     if (d->end - d->start < sizeof *file || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0) return;
     if (file->e_phentsize != sizeof(ElfW(Phdr)) || file->e_phoff > d->end - d->start ||
@@ -152,7 +158,8 @@ static unsigned build_id(const struct description *d, uint8_t *to)
     for (unsigned i = 0; i < d->header_count; i++) {
         const ElfW(Phdr) *p = &d->headers[i];
         uintptr_t at = d->bias + p->p_vaddr, end = at + p->p_memsz;
-        if (p->p_type != PT_NOTE || at < d->start || end > d->end || end < at) continue;
+        bool outside = d->link_map != _r_debug.r_map && (at < d->start || end > d->end);
+        if (p->p_type != PT_NOTE || outside || end < at) continue;
         while (end - at >= sizeof(ElfW(Nhdr))) {
             const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
             size_t name = round_up(note->n_namesz, 4), body = round_up(note->n_descsz, 4);
