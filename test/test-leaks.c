@@ -72,6 +72,7 @@ static const struct row places[] = {
     {"shared-page", "", ALWAYS},
     {"arena", "", ALWAYS},
     {"high-tag", "", ALWAYS},
+    {"in-window", "", ALWAYS},
     {"low-tag", "", ALWAYS},
     {"compressed", "low", ALWAYS},
     {"compressed", "shifted", ALWAYS},
