@@ -572,6 +572,7 @@ void collection_start(const struct config *config)
 
 void collection_forked(void)
 {
+    take_cut_forked();
     unmap_verdict();
     atomic_store(&under_way, false);
     starved_forked();

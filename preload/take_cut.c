@@ -33,6 +33,11 @@ static size_t ours_room;
 static struct roots shared; /* its maps are the parent's: the child compares */
 static struct cut_range unfrozen[UNFROZEN_ROOM];
 static size_t n_unfrozen;
+/* What a snapshot child has found to be missing, for the next cut; shared with it, and with nobody else: a forked program makes its own. */
+static struct told {
+    size_t n;
+    struct cut_range range[UNFROZEN_ROOM];
+} *told;
 
 /* Written by any thread, read in the pause. */
 static struct {
@@ -150,6 +155,8 @@ static void keep_shared(const uintptr_t *from, const uintptr_t *to, enum root_ki
     }
 }
 
+static void hear(void);
+
 static uintptr_t pc_of(const void *context)
 {
     const ucontext_t *c = context;
@@ -171,6 +178,7 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
 {
     struct gather g = {0};
     thread_count = 0;
+    if (frozen_follows) hear();
     if (!room_for_threads(result->threads + 16)) return "no memory for the list of threads";
     if (!room_for_ours(OWN_RANGES + 8 + own_tls_most() + 2)) return "no memory for the list of our own ranges";
     thread_each(add_thread, &g);
@@ -216,7 +224,34 @@ const char *take_cut(struct cut *cut, const struct stop_result *result, bool fro
 size_t take_cut_unfrozen(const struct cut *cut, struct cut_range *to, size_t room)
 {
     size_t n = roots_unfrozen(&shared.maps, cut, to, room);
-    return n <= room && roots_unfrozen_known(unfrozen, n_unfrozen, to, n) ? 0 : n;
+    if (n <= room && roots_unfrozen_known(unfrozen, n_unfrozen, to, n)) return 0;
+    if (told) {
+        size_t some = n < room ? n : room;
+        if (some > UNFROZEN_ROOM) some = UNFROZEN_ROOM;
+        for (size_t i = 0; i < some; i++) told->range[i] = to[i];
+        told->n = some;
+    }
+    return n;
+}
+
+static void hear(void)
+{
+    if (told) {
+        take_cut_scan_unfrozen(told->range, told->n < UNFROZEN_ROOM ? told->n : UNFROZEN_ROOM);
+        told->n = 0;
+        return;
+    }
+    size_t bytes = round_up(sizeof *told, OS_PAGE);
+    long at = raw_syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if ((unsigned long)at >= -4095UL) return;
+    told = (struct told *)at;
+    own_memory_add((uintptr_t)told, (uintptr_t)told + bytes);
+}
+
+void take_cut_forked(void)
+{
+    if (told) own_unmap(told, round_up(sizeof *told, OS_PAGE));
+    told = NULL;
 }
 
 struct maps *take_cut_maps(void) { return &shared.maps; }

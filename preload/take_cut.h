@@ -18,7 +18,10 @@ const char *take_cut(struct cut *, const struct stop_result *, bool frozen_follo
 /* Was a parked thread of the latest cut interrupted in this library, so that the heap may be in the middle of a change? */
 bool take_cut_found_us_at_work(void);
 
-/* In a snapshot child of such a cut: has the fork left out memory that the pause did not scan?  0 if not; else how many ranges
+/* After fork, in the child. */
+void take_cut_forked(void);
+
+/* In a snapshot child of such a cut (the next cut then knows of it): has the fork left out memory that the pause did not scan?  0 if not; else how many ranges
    there are, of which at most `room` (64 or more) are stored. */
 size_t take_cut_unfrozen(const struct cut *, struct cut_range *to, size_t room);
 

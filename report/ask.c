@@ -283,6 +283,22 @@ static bool ask(struct request *request, struct bytes *bytes)
     return good;
 }
 
+#define ASKED_AGAIN 3
+#define UNPACKED_MOST ((size_t)1 << 30)
+
+/* Memory that a fork does not copy is looked at in the pause as far as it is known; the process has learned by this answer of what there
+   is. */
+static bool is_worth_another(const struct bytes *answer)
+{
+    static const char words[] = "memory that a fork does not copy";
+    char problem[PROBLEM_BYTES];
+    struct bytes copy = {.at = need(answer->length), .length = answer->length};
+    memcpy(copy.at, answer->at, answer->length);
+    bool is = file_unpack(&copy, UNPACKED_MOST, problem) && memmem(copy.at, copy.length, words, sizeof words - 1);
+    free(copy.at);
+    return is;
+}
+
 bool ask_profile(int pid, enum ask_for what, struct bytes *bytes)
 {
     static const unsigned ops[] = {OP_DUMP, OP_LEAKS, OP_HOLDERS};
@@ -300,6 +316,11 @@ bool ask_profile(int pid, enum ask_for what, struct bytes *bytes)
     }
     /* Again, now that the number cannot change hands. */
     bool good = runs_under_us(pid) && ask(&request, bytes);
+    for (unsigned i = 0; good && what != ASK_PROFILE && i < ASKED_AGAIN && is_worth_another(bytes); i++) {
+        free(bytes->at);
+        *bytes = (struct bytes){0};
+        good = ask(&request, bytes);
+    }
     close(request.pidfd);
     return good;
 }

@@ -351,6 +351,22 @@ START_TEST(test_dump_without_sites)
 }
 END_TEST
 
+/* What a fork does not copy is learnt by one answer and looked at for the next. */
+START_TEST(test_dump_of_unfrozen)
+{
+    start("0", "unfrozen");
+    for (int blocks = 21; blocks <= 42; blocks += 21) {
+        char sum[100];
+        snprintf(sum, sizeof sum, "SUMMARY: Gleaner: %d byte(s) leaked in %d allocation(s).\n", blocks * 64, blocks);
+        step();
+        struct ran ran = run_program((const char *[]){gleaner(), "report", live.text, "--show", "lost", NULL});
+        expect_part(ran.out, sum);
+        ran_free(&ran);
+    }
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lost");
@@ -369,6 +385,7 @@ int main(void)
     tcase_add_test(tests, test_callers);
     tcase_add_test(tests, test_dump);
     tcase_add_test(tests, test_dump_without_sites);
+    tcase_add_test(tests, test_dump_of_unfrozen);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
