@@ -1,6 +1,6 @@
-/* arena.c: a pool of the program's own, announced to Gleaner: who holds the memory in it?
-   The service parses each line of words into nodes that it cuts from one block, and forgets to give those of long words back.  malloc's profile
-   knows only the block; the tracker below adds up the pool's own blocks by the function that asked for them.
+/* arena.c: a pool of the program's own, announced to Gleaner: who holds the memory in it? The service parses each line of
+   words into nodes that it cuts from one block, and forgets to give those of long words back.  malloc's profile knows only
+   the block; the tracker below adds up the pool's own blocks by the function that asked for them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
 

@@ -1,5 +1,6 @@
-/* old-deaths.c: a service that watches its own heap: it prints every sampled block that dies old, with the function that allocated it
-   and the age that it reached.  Sessions live from "open NAME" to "close NAME"; every other line is answered with a block that dies at once.
+/* old-deaths.c: a service that watches its own heap: it prints every sampled block that dies old, with the function that
+   allocated it and the age that it reached.  Sessions live from "open NAME" to "close NAME"; every other line is answered
+   with a block that dies at once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
 

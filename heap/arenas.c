@@ -108,7 +108,8 @@ size_t arena_last(const struct arena *a, size_t unit)
 {
     size_t end = (size_t)ARENA_PAGE_UNITS << a->order;
     while (unit < end) {
-        uint64_t bits = atomic_load_explicit(&arena_page(a, unit)->last[unit % ARENA_PAGE_UNITS / 64], memory_order_relaxed) >> unit % 64;
+        _Atomic uint64_t *word = &arena_page(a, unit)->last[unit % ARENA_PAGE_UNITS / 64];
+        uint64_t bits = atomic_load_explicit(word, memory_order_relaxed) >> unit % 64;
         if (bits) return unit + (unsigned)__builtin_ctzll(bits);
         unit = (unit / 64 + 1) * 64;
     }

@@ -1,8 +1,10 @@
-/* arenas.h: pools of the program's own: memory (a block of ours, or a mapping) of which the program says where the blocks are that it cuts from it.
+/* arenas.h: pools of the program's own: memory (a block of ours, or a mapping) of which the program says where the blocks are
+   that it cuts from it.
 
-   1. Data.  For each page of an arena (4 KiB of it; the arena need not begin at one) there are four bits for every 8 bytes: where announced blocks
-      start, where they end, which of those that start were there at the latest collection, and which it did not reach.  That is 6 % of the arena.  The
-      tables lie in the metadata area, which gives nothing back, so an ended arena keeps them, and serves the next of its size.
+   1. Data.  For each page of an arena (4 KiB of it; the arena need not begin at one) there are four bits for every 8 bytes:
+      where announced blocks start, where they end, which of those that start were there at the latest collection, and which
+      it did not reach.  That is 6 % of the arena.  The tables lie in the metadata area, which gives nothing back, so an ended
+      arena keeps them, and serves the next of its size.
    2. Synchronisation.  Bits change atomically: threads may be at work on different blocks.  Ended arenas lie on Treiber stacks
       (idstack.h), one for each power of two of pages.
    SPDX-License-Identifier: LGPL-2.1-or-later */

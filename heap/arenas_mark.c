@@ -82,7 +82,10 @@ static void fill(struct view *v)
     v->mapped = !window_holds((const void *)v->base);
     for (size_t i = 0; i < v->pages; i++) {
         uint64_t any = 0;
-        for (unsigned w = 0; w < ARENA_WORDS; w++) any |= v->white[i * ARENA_WORDS + w] = atomic_load_explicit(&a->pages[i].start[w], memory_order_relaxed);
+        for (unsigned w = 0; w < ARENA_WORDS; w++) {
+            uint64_t starts = atomic_load_explicit(&a->pages[i].start[w], memory_order_relaxed);
+            if (starts) any = v->white[i * ARENA_WORDS + w] = starts; /* else it is zero, in a page that need not be there */
+        }
         v->before[i] = any ? (uint32_t)i + 1 : i > 0 ? v->before[i - 1] : 0;
     }
 }
@@ -143,8 +146,9 @@ static void there(uintptr_t from, uintptr_t to, void *user)
 {
     struct look *l = user;
     if (l->present->swapped) l->swapped = true; /* it may be a guard (present.h) */
-    uintptr_t first = l->view->base / OS_PAGE;
-    for (uintptr_t page = from / OS_PAGE; page < (to + OS_PAGE - 1) / OS_PAGE; page++)
+    uintptr_t first = l->view->base / OS_PAGE, end = (l->view->end + OS_PAGE - 1) / OS_PAGE;
+    if (from / OS_PAGE < first) from = first * OS_PAGE; /* pages may stick out */
+    for (uintptr_t page = from / OS_PAGE; page < (to + OS_PAGE - 1) / OS_PAGE && page < end; page++)
         l->view->present[(page - first) / 64] |= (uint64_t)1 << (page - first) % 64;
 }
 
@@ -271,7 +275,8 @@ void pieces_each_root(const struct pieces *p, bool lost, each_part *each, void *
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct view *v = &p->view[i];
-        if (v->mapped && !v->as_root && v->base != v->end) gaps_of(v, v->base, v->end & ~(uintptr_t)(ARENA_UNIT - 1), lost, each, user);
+        if (!v->mapped || v->as_root || v->base == v->end) continue;
+        gaps_of(v, v->base, v->end & ~(uintptr_t)(ARENA_UNIT - 1), lost, each, user);
     }
 }
 
@@ -294,6 +299,18 @@ void pieces_each_present(const struct pieces *p, uintptr_t from, uintptr_t to, e
 
 /* ---- the verdict ---- */
 
+/* Who frees a block takes its old bit away first, so a lost bit that came too late is seen here by that. */
+static void enter_lost(struct arena_page *page, unsigned k, uint64_t white)
+{
+    uint64_t was = atomic_load_explicit(&page->lost[k], memory_order_relaxed);
+    uint64_t lost = white & atomic_load(&page->start[k]) & atomic_load(&page->old[k]);
+    if (was & ~lost) atomic_fetch_and(&page->lost[k], lost);
+    if ((lost & ~was) == 0) return;
+    atomic_fetch_or(&page->lost[k], lost);
+    uint64_t late = lost & ~atomic_load(&page->old[k]);
+    if (late) atomic_fetch_and(&page->lost[k], ~late);
+}
+
 void pieces_apply(const struct pieces *p)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -301,11 +318,8 @@ void pieces_apply(const struct pieces *p)
         struct arena *a = arena_by_number(v->number);
         if (v->base == v->end || atomic_load(&a->bytes) == 0 || a->base != v->base) continue;
         for (size_t w = 0; w < v->pages * ARENA_WORDS; w++) {
-            struct arena_page *page = &a->pages[w / ARENA_WORDS];
-            unsigned k = w % ARENA_WORDS;
             /* What is not old was announced since the cut. */
-            uint64_t lost = v->white[w] & atomic_load(&page->start[k]) & atomic_load(&page->old[k]);
-            if (lost != atomic_load_explicit(&page->lost[k], memory_order_relaxed)) atomic_store(&page->lost[k], lost);
+            enter_lost(&a->pages[w / ARENA_WORDS], w % ARENA_WORDS, v->white[w]);
         }
     }
 }

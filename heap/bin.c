@@ -305,8 +305,10 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
 {
     if (class_is_medium(b->class)) give_back(h, b, n, true);
     else give_back(h, b, n, false);
+    heap_tls.slot_in_hand = true; /* memmove is libc's */
     __builtin_memmove(b->slot, b->slot + n, (b->n - n) * sizeof b->slot[0]);
     b->n -= n;
+    heap_tls.slot_in_hand = false;
     count_given(b, n);
     forget_registers();
 }

@@ -151,7 +151,11 @@ void heap_free_slow(void *block, bool medium)
     if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_FREED)) return;
     bool old = *state & STATE_OLD;
     *state = 0;
-    if (entry && heap_hooks->freed) heap_hooks->freed(hook_of_thread(), block, entry, old);
+    if (entry && heap_hooks->freed) {
+        heap_tls.slot_in_hand = true;
+        heap_hooks->freed(hook_of_thread(), block, entry, old);
+        heap_tls.slot_in_hand = false;
+    }
     put_away(block, class);
     end_of_call();
 }

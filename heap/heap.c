@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/large_table.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/pool.h"
+#include "heap/window.h"
 #include "heap/rescue.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
@@ -14,8 +17,23 @@ const struct heap_hooks *heap_hooks = &no_hooks;
 
 struct heap_options heap_options = {.decay_ns = 10000000000u};
 
+/* The areas of pools are used up to an end, the large one by chunks; the tables are taken to be used everywhere. */
+static bool is_used(uintptr_t from, uintptr_t to)
+{
+    uintptr_t small_end = pool_tables.small_base + (pool_tables.small_granules << SMALL_GRANULE_SHIFT),
+              medium_end = pool_tables.medium_base + (pool_tables.medium_granules << MEDIUM_GRANULE_SHIFT),
+              large = window_base + WINDOW_LARGE_OFFSET, tables = window_base + WINDOW_TABLES_OFFSET;
+    if (from >= tables || to > tables) return true;
+    if (from < window_base + WINDOW_MEDIUM_OFFSET) return from < small_end || to > window_base + WINDOW_MEDIUM_OFFSET;
+    if (from < large) return from < medium_end || to > large;
+    for (size_t c = (from - large) / LARGE_CHUNK; c <= (to - 1 - large) / LARGE_CHUNK; c++)
+        if (atomic_load(&large_chunk_known[c])) return true;
+    return false;
+}
+
 void heap_start(const struct heap_options *options)
 {
+    window_is_used = is_used;
     if (options) heap_options = *options;
     pool_start();
 }

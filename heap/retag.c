@@ -10,8 +10,8 @@
 
 #define NUMBER (TAG_CALLER | TAG_NUMBER)
 
-/* Of an unused large block the word of the tag links a stack of pages (large_table.h): that is never taken for an entry which heap_retag
-   is asked to replace. */
+/* Of an unused large block the word of the tag links a stack of pages (large_table.h): that is never taken for an entry which
+   heap_retag is asked to replace. */
 struct place {
     int8_t *state; /* of a slot */
     struct large_record *large;

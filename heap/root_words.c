@@ -41,7 +41,7 @@ static void copy(struct reader *r, uintptr_t from, uintptr_t to, enum root_kind 
         long n = raw_syscall(SYS_pread64, r->fd, r->buffer, bytes, from);
         if (n == -EINTR) continue;
         if (n <= 0) { /* this page cannot be read; perhaps the next one can */
-            if (!is_readable(r, from)) r->roots->complete = false;
+            if (!is_readable(r, from) || (n < 0 && n != -EIO)) /* or no page can (seccomp) */ r->roots->complete = false;
             from = (from / OS_PAGE + 1) * OS_PAGE;
             continue;
         }

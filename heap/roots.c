@@ -9,7 +9,7 @@
       before files.  A fork does not copy its page tables, so the child asks mincore for it, which also knows
       pages that were taken out of the page tables (by khugepaged, MADV_DONTNEED, or another mapping's end).  Not so
       in the pause: such a page would have to be faulted in, and userfaultfd may leave that to a thread that is stopped.
-   4. In the window, private readable memory is the heap's.  Anything else there is the program's doing (mprotect of
+   4. In the window, private readable memory where the heap may have mapped some is the heap's.  Anything else there is the program's doing (mprotect of
       a block's pages, MAP_FIXED): it is scanned like memory outside, and the marker must keep off it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/roots.h"
@@ -86,8 +86,8 @@ static enum use use_of(const struct map *m)
         /* Of a private mapping of a memfd the pages that were not copied are memory of this process, too. */
         if (m->kind == MAP_KIND_ANONYMOUS && m->cut_short) return USE_SHARED;
         if (m->kind == MAP_KIND_FILE) return USE_COPIED;
-        return m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m) ? USE_HEAP
-                                                                                 : USE_PRIVATE;
+        bool in_window = m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m);
+        return in_window && (!window_is_used || window_is_used(m->from, m->to)) ? USE_HEAP : USE_PRIVATE;
     }
     if (!m->writable && !was_writable(m)) return USE_NONE;
     return m->kind == MAP_KIND_FILE ? USE_FILE : USE_SHARED;

@@ -47,6 +47,7 @@ struct heap_tls {
     uint32_t suspended;       /* sampling: heap_suspend_sampling */
     uint32_t attention;       /* not 0: every block takes the slow path; ATTENTION_WATCH and twice the number of heap_ignore_begin */
     bool ending;              /* heap_thread_exit was called: get a heap only for a moment */
+    bool slot_in_hand;        /* a slot is neither live nor free, or both, while code runs that is not ours: verify must not look */
 };
 #define ATTENTION_WATCH 1u /* heap_options.watch */
 extern THREAD_LOCAL struct heap_tls heap_tls;

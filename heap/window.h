@@ -42,6 +42,10 @@ HIDDEN extern uintptr_t window_base;
 /* Chooses the base; idempotent, any thread. */
 void window_start(void);
 
+/* May the heap have mapped any of [from, to), a range within the window?  A program's mapping may lie there, too: some ask for addresses
+   at random (V8).  NULL: not known, all of it. */
+HIDDEN extern bool (*window_is_used)(uintptr_t from, uintptr_t to);
+
 static inline bool window_holds(const void *p) /* false before window_start */
 {
     return (uintptr_t)p - window_base < WINDOW_BYTES && window_base != 0;

@@ -54,8 +54,8 @@ struct gleaner_leaks {
    counts, too, if its last pointer went since.  0, the process's start, where the collection was not possible. */
 GLEANER_API extern unsigned long gleaner_mark(void);
 
-/* A complete major collection, and what is lost now and was not at `mark` (0: all).  As gleaner_collect; `leaks` is zeroed where that is not 0.
-   No suppression is applied. */
+/* A complete major collection, and what is lost now and was not at `mark` (0: all).  As gleaner_collect; `leaks` is zeroed
+   where that is not 0. No suppression is applied. */
 GLEANER_API extern int gleaner_leak_check(unsigned long mark, struct gleaner_leaks *leaks);
 
 /* What is known of a block (its first address). */
@@ -85,10 +85,10 @@ struct gleaner_statistics {
 };
 GLEANER_API extern void gleaner_statistics(struct gleaner_statistics *);
 
-/* The program's own heap profile, as OCaml's Gc.Memprof gives it to OCaml programs: every allocated word is sampled with
-   the probability lambda, and the program's callbacks are told of the blocks that hold sample points: when they are allocated, when a
-   collection finds them still there, when they end.  It has nothing to do with the library's profile (the key `sample`), at whatever rate
-   that is or if it is off: a block may be in both. */
+/* The program's own heap profile, as OCaml's Gc.Memprof gives it to OCaml programs: every allocated word is sampled with the
+   probability lambda, and the program's callbacks are told of the blocks that hold sample points: when they are allocated,
+   when a collection finds them still there, when they end.  It has nothing to do with the library's profile (the key
+   `sample`), at whatever rate that is or if it is off: a block may be in both. */
 
 enum gleaner_source {
     GLEANER_MALLOC,
@@ -114,15 +114,16 @@ struct gleaner_sample {
     unsigned long long time; /* of the allocation: nanoseconds since 1970 */
 };
 
-/* The callbacks; NULL: not wanted.  An alloc callback returns the program's data for the block, which the later callbacks get, or
-   NULL: then nothing is heard of this block any more.  (Where there is no alloc callback the data are NULL and the others are called.)
-   The data count as a root: what they point to is not lost.  Blocks are tracked weakly: tracking keeps none from being lost.
-
-   While a callback runs nothing that its thread allocates is sampled, and no other callback runs in that thread: those that become due run
-   after it.  A callback may allocate, free, start, stop and discard profiles, fork, and end its thread; it must not leave by longjmp or an
-   exception.  It runs at the end of the malloc, free, … that caused it, before that returns: the allocator is whole and
-   holds no lock, but the program may hold some, and its block's contents are not set yet.  Of one block one callback runs at a time, and in the
-   order alloc, promote, lost, end; of different blocks they run in many threads at once. */
+/* The callbacks; NULL: not wanted.  An alloc callback returns the program's data for the block, which the later callbacks
+   get, or NULL: then nothing is heard of this block any more.  (Where there is no alloc callback the data are NULL and the
+   others are called.) The data count as a root: what they point to is not lost.  Blocks are tracked weakly: tracking keeps
+   none from being lost.
+While a callback runs nothing that its thread allocates is sampled, and no other callback runs in that thread: those that
+become due run after it.  A callback may allocate, free, start, stop and discard profiles, fork, and end its thread; it must
+not leave by longjmp or an exception.  It runs at the end of the malloc, free, … that caused it, before that returns: the
+allocator is whole and holds no lock, but the program may hold some, and its block's contents are not set yet.  Of one block
+one callback runs at a time, and in the order alloc, promote, lost, end; of different blocks they run in many threads at once.
+*/
 struct gleaner_tracker {
     void *(*alloc_young)(const struct gleaner_sample *, void *user);
     void *(*alloc_old)(const struct gleaner_sample *, void *user); /* old at once: of an arena of old blocks, or an old block
@@ -130,33 +131,33 @@ struct gleaner_tracker {
     void (*promote)(const struct gleaner_sample *, void *data, void *user);       /* a collection found it: it is old now */
     void (*dealloc_young)(const struct gleaner_sample *, void *data, void *user); /* it was freed before any did */
     void (*dealloc_old)(const struct gleaner_sample *, void *data, void *user);
-    void (*lost)(const struct gleaner_sample *, void *data, void *user);      /* nothing reaches it any more; it may still be freed */
+    void (*lost)(const struct gleaner_sample *, void *data, void *user); /* nothing reaches it any more; it may be freed yet */
     void (*reclaimed)(const struct gleaner_sample *, void *data, void *user); /* it was lost, and taken back: its end */
 };
 
 struct gleaner_memprof_options {
     double lambda;  /* samples per word of 8 bytes, 0 to 1 */
-    unsigned depth; /* frames of a call stack that callbacks get; 0: as many as the library keeps (the key `depth`), which is the most */
+    unsigned depth; /* frames of a call stack that callbacks get, at most what the library keeps (the key `depth`); 0: that */
     struct gleaner_tracker tracker;
     void *user;     /* handed to every callback */
     int postponed;  /* not 0: callbacks run only in gleaner_memprof_poll */
 };
 
-/* Starts a profile, of all threads: the calling one takes part at once, others from their next visit to the allocator's slow path, which
-   is at most 1024 blocks of one size away.  *profile (may be NULL) gets its number.  0; EINVAL: lambda is not in [0, 1]; EALREADY: one is
-   running; ENOTSUP: the library does not serve this process's memory; ENOMEM. Any thread. */
+/* Starts a profile, of all threads: the calling one takes part at once, others from their next visit to the allocator's slow
+   path, which is at most 1024 blocks of one size away.  *profile (may be NULL) gets its number.  0; EINVAL: lambda is not in
+   [0, 1]; EALREADY: one is running; ENOTSUP: the library does not serve this process's memory; ENOMEM. Any thread. */
 GLEANER_API extern int gleaner_memprof_start(const struct gleaner_memprof_options *, unsigned long *profile);
 
 /* Ends the sampling of the profile that runs.  Blocks that it has sampled are still tracked, until it is discarded; another
    profile may be started.  0; EINVAL if none runs. */
 GLEANER_API extern int gleaner_memprof_stop(void);
 
-/* Forgets a stopped profile: no callback of it begins any more (in another thread one may still be running), and its blocks are not tracked.  0;
-   EINVAL: there is no such profile; EBUSY: it was not stopped. */
+/* Forgets a stopped profile: no callback of it begins any more (in another thread one may still be running), and its blocks
+   are not tracked.  0; EINVAL: there is no such profile; EBUSY: it was not stopped. */
 GLEANER_API extern int gleaner_memprof_discard(unsigned long profile);
 
-/* Runs callbacks that wait: of postponed profiles, of collections (which leave theirs to whoever comes by the allocator next), of threads that
-   have ended.  How many ran; 0 inside a callback. */
+/* Runs callbacks that wait: of postponed profiles, of collections (which leave theirs to whoever comes by the allocator
+   next), of threads that have ended.  How many ran; 0 inside a callback. */
 GLEANER_API extern size_t gleaner_memprof_poll(void);
 
 /* Sampled blocks, and their sample points. */
@@ -176,36 +177,39 @@ struct gleaner_memprof_counts {
 };
 GLEANER_API extern int gleaner_memprof_counts(unsigned long profile, struct gleaner_memprof_counts *); /* 0 or EINVAL */
 
-/* `bytes` of memory that the program holds elsewhere (a mapping, a graphics card's) on account of a block: sampled by the running profile
-   as if they were allocated here, and freed with the block.  0; EINVAL if no block starts there; ENOMEM. */
+/* `bytes` of memory that the program holds elsewhere (a mapping, a graphics card's) on account of a block: sampled by the
+   running profile as if they were allocated here, and freed with the block.  0; EINVAL if no block starts there; ENOMEM. */
 GLEANER_API extern int gleaner_memprof_custom(void *block, size_t bytes);
 
-/* A call stack by its number.  _get: its return addresses, innermost first, at most `room`; returns how many there are.  _print writes one line a
-   frame, "    #0 0x… (module+0x…)", as addr2line and `gleaner report` want it.  _name: "function+0x… (module)" of a return address, as far
-   as the dynamic symbol tables know; "0x…" where they do not.  The number of characters, as snprintf. */
+/* A call stack by its number.  _get: its return addresses, innermost first, at most `room`; returns how many there are.
+   _print writes one line a frame, " #0 0x… (module+0x…)", as addr2line and `gleaner report` want it.  _name: "function+0x…
+   (module)" of a return address, as far as the dynamic symbol tables know; "0x…" where they do not.  The number of
+   characters, as snprintf. */
 GLEANER_API extern unsigned gleaner_stack_get(unsigned stack, void **frames, unsigned room);
 GLEANER_API extern void gleaner_stack_print(int descriptor, unsigned stack);
 GLEANER_API extern int gleaner_stack_name(const void *frame, char *to, size_t room);
 
-/* Weak handles: a way to a block that does not keep it from being lost.  A handle is cleared when its block is freed (also by a realloc that
-   moves it), found lost, or reclaimed, and its number never stands for another block. */
+/* Weak handles: a way to a block that does not keep it from being lost.  A handle is cleared when its block is freed (also by
+   a realloc that moves it), found lost, or reclaimed, and its number never stands for another block. */
 
 enum gleaner_end { GLEANER_FREED, GLEANER_FOUND_LOST, GLEANER_RECLAIMED };
 
-/* A handle to a live block (its first address), or 0 (no block starts there, no memory, nothing of ours in this process).  `cleared`, if not NULL, is called
-   once with `user` (a root) and the block's former address when the handle was cleared, under the rules for callbacks above; the block is gone
-   by then, unless it was found lost.  Many handles of one block are many callbacks.  The block must not be freed meanwhile. Any thread. */
+/* A handle to a live block (its first address), or 0 (no block starts there, no memory, nothing of ours in this process).
+   `cleared`, if not NULL, is called once with `user` (a root) and the block's former address when the handle was cleared,
+   under the rules for callbacks above; the block is gone by then, unless it was found lost.  Many handles of one block are
+   many callbacks.  The block must not be freed meanwhile. Any thread. */
 GLEANER_API extern unsigned long gleaner_weak_make(void *block, void (*cleared)(void *block, enum gleaner_end, void *user),
                                                    void *user);
 
-/* The block, or NULL once the handle is cleared or dropped.  That the block is not freed while it is used is the program's matter. */
+/* The block, or NULL once the handle is cleared or dropped.  That the block is not freed while it is used is the program's
+   matter. */
 GLEANER_API extern void *gleaner_weak_get(unsigned long handle);
 
 /* Gives a handle up: its callback is not called any more.  0; EINVAL if it was cleared or dropped before. */
 GLEANER_API extern int gleaner_weak_drop(unsigned long handle);
 
-/* Pools of the program's own: an arena is memory (a block, a mapping) that the program cuts into blocks itself.  Announced blocks are sampled
-   by the running profile, and end when they are freed or their arena does. */
+/* Pools of the program's own: an arena is memory (a block, a mapping) that the program cuts into blocks itself.  Announced
+   blocks are sampled by the running profile, and end when they are freed or their arena does. */
 struct gleaner_arena;
 
 enum { GLEANER_ARENA_OLD = 1 }; /* its blocks are old from the start */
@@ -213,8 +217,8 @@ enum { GLEANER_ARENA_OLD = 1 }; /* its blocks are old from the start */
 /* NULL: no memory, or `bytes` is not in 1 … 2^40. Any thread. */
 GLEANER_API extern struct gleaner_arena *gleaner_arena_begin(void *memory, size_t bytes, int flags);
 
-/* A block was cut from the arena, or given back to it.  0; EINVAL: it does not lie in the arena, is not aligned to 8, or (free) was not
-   announced; ENOMEM.  As with malloc, many threads may be in here with different blocks. */
+/* A block was cut from the arena, or given back to it.  0; EINVAL: it does not lie in the arena, is not aligned to 8, or
+   (free) was not announced; ENOMEM.  As with malloc, many threads may be in here with different blocks. */
 GLEANER_API extern int gleaner_arena_alloc(struct gleaner_arena *, void *block, size_t bytes);
 GLEANER_API extern int gleaner_arena_free(struct gleaner_arena *, void *block);
 
@@ -225,13 +229,15 @@ struct gleaner_piece {
 };
 GLEANER_API extern int gleaner_arena_bulk(struct gleaner_arena *, const struct gleaner_piece *, size_t count);
 
-/* What is known of an announced block (gleaner_state knows only blocks of malloc), and how many are lost: a complete major collection did not reach
-   them.  A block keeps what it points to alive only if it is reached itself; what of the arena's memory is in no announced block is
-   looked at as if there were no arena.  Unusual forms of pointers are not looked for.  Lost blocks of arenas are in no report. */
+/* What is known of an announced block (gleaner_state knows only blocks of malloc), and how many are lost: a complete major
+   collection did not reach them.  A block keeps what it points to alive only if it is reached itself; what of the arena's
+   memory is in no announced block is looked at as if there were no arena.  Unusual forms of pointers are not looked for.
+   Lost blocks of arenas are in no report. */
 GLEANER_API extern enum gleaner_state gleaner_arena_state(struct gleaner_arena *, const void *block);
 GLEANER_API extern void gleaner_arena_lost(struct gleaner_arena *, struct gleaner_count *);
 
-/* All blocks of the arena end; with _end the arena, too.  Call it before its memory is freed or unmapped, while nobody else uses it. */
+/* All blocks of the arena end; with _end the arena, too.  Call it before its memory is freed or unmapped, while nobody else
+   uses it. */
 GLEANER_API extern void gleaner_arena_reset(struct gleaner_arena *);
 GLEANER_API extern void gleaner_arena_end(struct gleaner_arena *);
 

@@ -43,6 +43,8 @@
 
 #define CHILD_SECONDS 600
 #define VERDICT_MOST GIB /* of addresses, for the list of lost blocks */
+#define MISSED_MOST 2
+#define IN_PLACE_ROW 16
 #define NURSERY_LEAST (32 * MIB)
 #define NURSERY_MOST (1024 * MIB)
 
@@ -56,6 +58,9 @@ static _Atomic int64_t nursery_end; /* heap_taken_bytes at which a minor is due 
 static atomic_bool under_way;       /* a snapshot child marks */
 static enum present_way at_best;
 static bool in_place_only;
+static _Atomic uint32_t missed;    /* snapshots in a row that lacked memory, since the program had kept more of it from forks */
+static atomic_bool in_place_next;
+static uint32_t in_place_since;    /* `missed` was too much */
 
 static uint32_t number;
 static uint64_t last_complete; /* time of the latest complete major's cut */
@@ -162,6 +167,18 @@ static bool room_for_child(void)
     return room > 64 * MIB && room - 64 * MIB > live / 4;
 }
 
+/* A program may keep whatever it maps from forks (V8 does): the pause never knows the newest of it.  Now and then a snapshot is
+   tried again. */
+static bool snapshot_is_in_vain(void)
+{
+    if (atomic_exchange(&in_place_next, false)) return true;
+    if (atomic_load(&missed) < MISSED_MOST) return false;
+    if (++in_place_since < IN_PLACE_ROW) return true;
+    in_place_since = 0;
+    atomic_store(&missed, MISSED_MOST - 1);
+    return false;
+}
+
 /* The key `verify`: every structure of the heap, where no thread was stopped in the middle of a change. */
 static void verify_heap(void)
 {
@@ -185,7 +202,7 @@ static void inside(const struct stop_result *result, void *unused)
         if (!now.why_not) verify_heap();
         return;
     }
-    bool snapshot = !in_place_only && room_for_child();
+    bool snapshot = !in_place_only && !snapshot_is_in_vain() && room_for_child();
     if (reclaims) starved_look();
     now.why_not = take_cut(&cut, result, snapshot);
     if (now.why_not) return;
@@ -302,6 +319,8 @@ static void apply(void)
     for (uint32_t i = 0; i < verdict->unfrozen && i < 16; i++)
         unfrozen[i] = (struct cut_range){verdict->unfrozen_range[i].from, verdict->unfrozen_range[i].to};
     take_cut_scan_unfrozen(unfrozen, verdict->unfrozen);
+    if (verdict->unfrozen > 0) atomic_fetch_add(&missed, 1);
+    else if (now.snapshot && now.complete) atomic_store(&missed, 0);
     if (now.complete) {
         now.lost = lost_apply(verdict, now.time, last_complete, now.number, &now.lost_bytes);
         dead_stack_clear(); /* deeper than what is cleared afterwards */
@@ -438,6 +457,10 @@ int collection_run(enum collection_kind kind, enum collection_trigger trigger, b
     if (!possible) return ENOTSUP;
     dead_stack_clear();
     int e = run_and_wait(kind, trigger, wait, urgent);
+    if (e == EAGAIN && wait && kind == COLLECTION_MAJOR && atomic_load(&missed) > 0) { /* somebody wants to know now */
+        atomic_store(&in_place_next, true);
+        e = run_and_wait(kind, trigger, wait, urgent);
+    }
     dead_stack_clear();
     memprof_run();
     return e;

@@ -12,7 +12,9 @@ struct range {
     uintptr_t from, to;
 };
 
-static struct range libc_text, own_text, libc_syscall;
+/* libc's, and where it has them, libpthread's and librt's (before glibc 2.34). */
+static struct range libc_text[3];
+static struct range own_text, libc_syscall;
 
 static bool within(struct range r, uint64_t p)
 {
@@ -53,9 +55,13 @@ static struct range text_around(uintptr_t address)
 void disturb_start(void)
 {
     own_text = text_around((uintptr_t)disturb_start);
+    static const char *const one_of_each[] = {"syscall", "pthread_create", "aio_suspend"};
+    for (unsigned i = 0; i < 3; i++) {
+        uintptr_t in_it = (uintptr_t)dlsym(RTLD_NEXT, one_of_each[i]);
+        if (in_it) libc_text[i] = text_around(in_it);
+    }
     uintptr_t in_libc = (uintptr_t)dlsym(RTLD_NEXT, "syscall");
     if (!in_libc) return;
-    libc_text = text_around(in_libc);
     libc_syscall = (struct range){in_libc, in_libc + 64}; /* 40 bytes in glibc 2.36 */
 }
 
@@ -120,6 +126,11 @@ static bool is_transfer(long nr)
     }
 }
 
+static bool is_of_libc(uint64_t p)
+{
+    return within(libc_text[0], p) || within(libc_text[1], p) || within(libc_text[2], p);
+}
+
 /* Does the stack above `sp` hold a return address of ours?  libc's frames below a wrapper are well
    under a KiB.  Read by a system call, since the stack may vanish meanwhile. */
 static bool in_wrapper(uint64_t sp)
@@ -147,24 +158,25 @@ static bool is_timer_thread(const struct task_call *call)
     uint64_t set = 0;
     struct iovec to = {&set, sizeof set};
     struct iovec from = {(void *)(uintptr_t)call->arguments[0], sizeof set};
-    return call->number == SYS_rt_sigtimedwait && within(libc_text, call->pc) &&
+    return call->number == SYS_rt_sigtimedwait && is_of_libc(call->pc) &&
            raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0) == sizeof set &&
            set == (uint64_t)1 << (32 - 1);
 }
 
 bool disturb_would_show(const struct task_call *call)
 {
-    if (call->number < 0 || !libc_text.to) return false;
-    bool in_libc = within(libc_text, call->pc) && !within(libc_syscall, call->pc);
+    if (call->number < 0 || !libc_text[0].to) return false;
+    bool of_libc = is_of_libc(call->pc), in_libc = of_libc && !within(libc_syscall, call->pc);
+    /* A wrapper calls libc, or makes the call itself.  A call from anywhere else has none, whatever old return addresses lie on
+       its stack. */
+    bool wrapped = within(own_text, call->pc) || (of_libc && in_wrapper(call->sp));
     if (call->number == SYS_futex) {
         /* libc goes back to sleep by itself; sem_timedwait is wrapped.  Without a timeout the
            kernel restarts. */
-        return !in_libc && !within(own_text, call->pc) && call->arguments[3] != 0 &&
-               !in_wrapper(call->sp);
+        return !in_libc && !wrapped && call->arguments[3] != 0;
     }
-    if (is_transfer(call->number)) {
-        return !in_libc && !in_wrapper(call->sp); /* in libc: stdio, which writes the rest itself */
-    }
+    /* In libc: stdio, which writes the rest itself. */
+    if (is_transfer(call->number)) return !in_libc && !wrapped;
     /* Our own syscall() (blocking_syscall.c) hides waits, not transfers. */
-    return is_wait(call->number) && !within(own_text, call->pc) && !in_wrapper(call->sp) && !is_timer_thread(call);
+    return is_wait(call->number) && !wrapped && !is_timer_thread(call);
 }

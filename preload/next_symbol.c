@@ -4,8 +4,12 @@
 #include "preload/next_symbol.h"
 #include "heap/base.h"
 
+#include "heap/syscall.h"
+
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 
 struct tables {
     const ElfW(Sym) * symbols;
@@ -69,7 +73,13 @@ static uint32_t by_hash(const struct tables *t, const char *name)
     return i;
 }
 
-static void *find(const char *name, bool after)
+static uint32_t find(const struct tables *t, const char *name)
+{
+    if (!t->symbols || !t->strings || (!t->gnu_hash && !t->hash)) return 0;
+    return t->gnu_hash ? by_gnu_hash(t, name) : by_hash(t, name);
+}
+
+static void *find_in(const char *name, bool after)
 {
     for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next) {
         if (m->l_ld == _DYNAMIC) {
@@ -79,12 +89,71 @@ static void *find(const char *name, bool after)
         struct tables t;
         if (!after) continue;
         find_tables(m, &t);
-        if (!t.symbols || !t.strings || (!t.gnu_hash && !t.hash)) continue;
-        uint32_t i = t.gnu_hash ? by_gnu_hash(&t, name) : by_hash(&t, name);
+        uint32_t i = find(&t, name);
         if (i != 0) return (void *)(m->l_addr + t.symbols[i].st_value);
     }
     return NULL;
 }
 
-void *next_symbol(const char *name) { return find(name, false); }
-void *any_symbol(const char *name) { return find(name, true); }
+void *next_symbol(const char *name) { return find_in(name, false); }
+void *any_symbol(const char *name) { return find_in(name, true); }
+
+/* Is it safe to make [from, to) writable for a moment?  Not where code may lie in the same pages. */
+static bool holds_no_code(const struct link_map *m, uintptr_t from, uintptr_t to)
+{
+    const ElfW(Ehdr) *file = (const ElfW(Ehdr) *)m->l_addr;
+    if (m->l_addr == 0 || __builtin_memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_phentsize != sizeof(ElfW(Phdr)))
+        return false;
+    const ElfW(Phdr) *p = (const ElfW(Phdr) *)(m->l_addr + file->e_phoff);
+    for (unsigned i = 0; i < file->e_phnum; i++, p++) {
+        uintptr_t begins = m->l_addr + p->p_vaddr, ends = begins + p->p_memsz;
+        if (p->p_type == PT_LOAD && begins <= from && to <= ends) return p->p_flags == PF_R;
+    }
+    return false;
+}
+
+#define REDIRECTED_MOST 64u
+
+/* All symbols in one stretch that is made writable once, since every process pays for it. */
+static void redirect(const struct link_map *m, const struct tables *t, const uint32_t *its, const uintptr_t *to, unsigned count)
+{
+    uint32_t first = UINT32_MAX, last = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (its[i] == 0) continue;
+        if (its[i] < first) first = its[i];
+        if (its[i] > last) last = its[i];
+    }
+    if (last == 0) return;
+    uintptr_t page = getauxval(AT_PAGESZ), from = (uintptr_t)&t->symbols[first], end = (uintptr_t)&t->symbols[last + 1];
+    if (!holds_no_code(m, from, end)) return;
+    from &= -page;
+    end = (end + page - 1) & -page;
+    if (raw_syscall(SYS_mprotect, from, end - from, PROT_READ | PROT_WRITE) != 0) return;
+    for (unsigned i = 0; i < count; i++)
+        if (its[i] != 0)
+            __atomic_store_n((ElfW(Addr) *)(uintptr_t)&t->symbols[its[i]].st_value, to[i] - m->l_addr, __ATOMIC_RELAXED);
+    raw_syscall(SYS_mprotect, from, end - from, PROT_READ);
+}
+
+void next_symbols_redirect(const char *of, const char *const *names, unsigned count)
+{
+    struct tables ours = {.symbols = NULL};
+    uintptr_t our_base = 0, to[REDIRECTED_MOST];
+    uint32_t its[REDIRECTED_MOST];
+    for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next) {
+        struct tables t;
+        find_tables(m, &t);
+        if (m->l_ld == _DYNAMIC) {
+            ours = t;
+            our_base = m->l_addr;
+        } else if (ours.symbols && find(&t, of) != 0) {
+            for (unsigned n = 0; n < count && n < REDIRECTED_MOST; n++) {
+                uint32_t our = find(&ours, names[n]);
+                its[n] = our ? find(&t, names[n]) : 0;
+                to[n] = our ? our_base + ours.symbols[our].st_value : 0;
+            }
+            redirect(m, &t, its, to, count < REDIRECTED_MOST ? count : REDIRECTED_MOST);
+            return;
+        }
+    }
+}

@@ -12,4 +12,8 @@ void *next_symbol(const char *name);
 /* The same in any object but this library. */
 void *any_symbol(const char *name);
 
+/* From now on the loader finds our functions where it would find those of the first library after us that defines `of`: what it
+   looks up there is changed in this process's memory, where that can be.  What was bound or looked up before stays. */
+void next_symbols_redirect(const char *of, const char *const *names, unsigned count);
+
 #endif

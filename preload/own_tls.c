@@ -40,6 +40,16 @@ static bool is_still(const struct heap_tls *tls, const struct thread_heap *h)
     return n == (long)sizeof heap && heap == h;
 }
 
+bool own_tls_slot_in_hand(void)
+{
+    for (uint32_t i = 0, count = thread_heap_count(); i < count; i++) {
+        struct thread_heap *h = thread_heap_by_number(i);
+        const struct heap_tls *tls = h ? atomic_load(&h->tls) : NULL;
+        if (tls && is_still(tls, h) && tls->slot_in_hand) return true;
+    }
+    return false;
+}
+
 size_t own_tls(struct cut_range *to, size_t room)
 {
     size_t n = 0;

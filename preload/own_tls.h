@@ -12,6 +12,9 @@ void own_tls_start(void);
 /* As many ranges as own_tls can give, at most; more while threads come. */
 size_t own_tls_most(void);
 
+/* Does a thread have a slot in hand (heap_tls)?  In the pause. */
+bool own_tls_slot_in_hand(void);
+
 /* The ranges of all threads that have a heap; `room` of them at most.  How many there are.  In the pause. */
 size_t own_tls(struct cut_range *to, size_t room);
 

@@ -4,6 +4,7 @@
 #include "heap/heap.h"
 #include "heap/syscall.h"
 #include "preload/face.h"
+#include "preload/next_symbol.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -86,6 +87,13 @@ void scope_start(void)
     for (unsigned i = 0; i < NEXTS; i++)
         if (mode == SCOPE_SANITIZER || i == NEXT_REALLOC || i == NEXT_FREE || i == NEXT_SIZE)
             next((enum next)i);
+    /* A library that is opened with RTLD_DEEPBIND (PHP opens its extensions so) looks for malloc and free in libc first, and would
+       free blocks of ours there. */
+    static const char *const taken[] = {
+        "malloc",   "calloc", "realloc", "free",   "cfree",          "reallocarray",  "posix_memalign", "aligned_alloc",
+        "memalign", "valloc", "pvalloc", "malloc_usable_size", "__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free",
+        "__libc_memalign", "mallinfo", "mallinfo2", "mallopt", "malloc_trim", "malloc_stats", "malloc_info"};
+    if (mode == SCOPE_OURS) next_symbols_redirect("gnu_get_libc_version", taken, sizeof taken / sizeof *taken);
 }
 
 /* Foreign pointers. */

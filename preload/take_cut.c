@@ -164,7 +164,7 @@ bool take_cut_found_us_at_work(void)
 {
     for (size_t i = 0; i < thread_count; i++)
         if (threads[i].context && own_text_holds(pc_of(threads[i].context))) return true;
-    return false;
+    return own_tls_slot_in_hand();
 }
 
 const char *take_cut(struct cut *cut, const struct stop_result *result, bool frozen_follows)

@@ -240,8 +240,10 @@ static const char *why_none(const struct profile *profile)
     if (!profile_collected(profile))
         return "Nobody has looked for lost blocks: gleaner run --leaks, or gleaner dump PID "
                "--leaks\n";
-    return head_number(profile, "totals.lost.objects") > 0
-               ? "No block is lost beyond what is suppressed.\n"
+    if (head_number(profile, "totals.lost.objects") > 0)
+        return "No block is lost beyond what is suppressed.\n";
+    return head_text(profile, "collections.latest.why_not")
+               ? "Whether any block is lost is not known: see the note above.\n"
                : "No block is lost.\n";
 }
 

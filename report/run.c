@@ -203,6 +203,9 @@ static int run_and_judge(struct request *request, const char *path, char **argv,
             head_number(profile, "totals.lost.bytes"), head_number(profile, "totals.lost.objects"),
             file);
         status = request->fail;
+    } else if (profile && head_text(profile, "collections.latest.why_not")) {
+        say("whether %s leaks is not known, the look for lost blocks was incomplete: gleaner report --show lost %s", argv[0],
+            file);
     } else if (pid > 0 && !profile && WIFEXITED(*wait_status)) {
         say("no profile of %s was found: whether it leaks is not known", argv[0]);
     }

@@ -1,5 +1,6 @@
-/* memprof_arena.c: the blocks of arenas (heap/arenas.h) in the program's profile: sampled when they are announced, ended when they are given back or
-   their arena ends.  Beside the bits of a page of an arena lie, once a block in it was sampled, the numbers of entries by unit.
+/* memprof_arena.c: the blocks of arenas (heap/arenas.h) in the program's profile: sampled when they are announced, ended when
+   they are given back or their arena ends.  Beside the bits of a page of an arena lie, once a block in it was sampled, the
+   numbers of entries by unit.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/arenas.h"
 #include "heap/heap.h"
@@ -27,8 +28,8 @@ static _Atomic uint32_t *entries_of(struct arena_page *p, bool make)
 /* ---- sampling ---- */
 
 /* `stack`: the one that was taken for an earlier block of the same call, or 0. */
-static int sample(struct arena *a, struct heap_thread_hook *hook, size_t unit, const struct gleaner_piece *piece, enum gleaner_source source,
-                  uint32_t *stack)
+static int sample(struct arena *a, struct heap_thread_hook *hook, size_t unit, const struct gleaner_piece *piece,
+                  enum gleaner_source source, uint32_t *stack)
 {
     struct memprof_profile *p;
     struct memprof_thread *t = hook ? hook->memprof : NULL;

@@ -1,7 +1,8 @@
-/* memprof_collected.c: what a collection means for tracked blocks: those that it found are old, and of some it says that they are lost.
-
-   It looks at every entry once.  The heap's own bits say which blocks were there at the cut: a block allocated since has none.  An entry that
-   ends, and perhaps stands for another block, while it is looked at has another state by then, and memprof_happened fails.
+/* memprof_collected.c: what a collection means for tracked blocks: those that it found are old, and of some it says that they
+   are lost.
+It looks at every entry once.  The heap's own bits say which blocks were there at the cut: a block allocated since has none.
+An entry that ends, and perhaps stands for another block, while it is looked at has another state by then, and
+memprof_happened fails.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
 #include "heap/lost.h"

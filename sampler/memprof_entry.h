@@ -1,10 +1,11 @@
 /* memprof_entry.h: the table of what the program's own profiles and weak handles track.
 
-   1. Data.  An entry of 64 bytes for every tracked block; its number, from MEMPROF_FIRST on, stands in the block's tag (heap/tag.h)
-      in place of what would stand there otherwise, which the entry keeps (`below`): another entry of this table, an entry
-      of the library's own profile (tracked.h), or a caller.  So a block may be tracked by several, and its end walks the chain.
-      Entries lie in chunks of the metadata area, which is no root.  The program's data lie beside them in chunks of ordinary
-      memory, which a collection scans like any mapping of the program's: they are roots, and the blocks' addresses are not.
+   1. Data.  An entry of 64 bytes for every tracked block; its number, from MEMPROF_FIRST on, stands in the block's tag
+      (heap/tag.h) in place of what would stand there otherwise, which the entry keeps (`below`): another entry of this table,
+      an entry of the library's own profile (tracked.h), or a caller.  So a block may be tracked by several, and its end walks
+      the chain. Entries lie in chunks of the metadata area, which is no root.  The program's data lie beside them in chunks
+      of ordinary memory, which a collection scans like any mapping of the program's: they are roots, and the blocks'
+      addresses are not.
    2. State.  One word: the generation, which grows with every release of the entry, and flags.  Events are flags that are set
       by compare-and-swap or fetch-or, so that nothing happens to an entry that was released and used again.
    3. Free entries: as in tracked.c, a small cache a thread before a Treiber stack, and numbers that were never used.

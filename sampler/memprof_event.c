@@ -1,13 +1,15 @@
 /* memprof_event.c: what happens to tracked blocks, and the callbacks that tell the program of it.
 
-   1. Events are flags of an entry.  Whoever sets one also sets MEMPROF_QUEUED, and if that was not set puts the entry in a queue; who takes it
-      out runs what is due, in order, and then takes the flag away, if nothing happened meanwhile, or ends the entry.  So an entry is in
-      one queue at most, one thread at a time tells of it, and counting (at the event) does not wait for telling.
-   2. Queues.  A thread's own is emptied at the end of the malloc or free that filled it, by the hook `callbacks`.  What has no thread (a
-      collection's finds, what a thread left at its end) goes to a shared list that the next one to come by empties; what is postponed, to
-      another, for memprof_poll.  Both are taken whole by one exchange, so that they need no tag.
-   3. Callbacks do not nest: while one runs, its thread's queue only grows; sampling is suspended.  One that does not come back (its thread
-      ends in it) is found at the thread's end.
+   1. Events are flags of an entry.  Whoever sets one also sets MEMPROF_QUEUED, and if that was not set puts the entry in a
+      queue; who takes it out runs what is due, in order, and then takes the flag away, if nothing happened meanwhile, or ends
+      the entry.  So an entry is in one queue at most, one thread at a time tells of it, and counting (at the event) does not
+      wait for telling.
+   2. Queues.  A thread's own is emptied at the end of the malloc or free that filled it, by the hook `callbacks`.  What has
+      no thread (a collection's finds, what a thread left at its end) goes to a shared list that the next one to come by
+      empties; what is postponed, to another, for memprof_poll.  Both are taken whole by one exchange, so that they need no
+      tag.
+   3. Callbacks do not nest: while one runs, its thread's queue only grows; sampling is suspended.  One that does not come
+      back (its thread ends in it) is found at the thread's end.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "sampler/memprof_profile.h"
@@ -207,7 +209,8 @@ static void end(struct memprof_cache *cache, uint32_t number)
     if (p) atomic_fetch_sub(&p->entries, 1);
 }
 
-/* One that the program declined stays while its profile does: if realloc gives the block another size its points must be known. */
+/* One that the program declined stays while its profile does: if realloc gives the block another size its points must be
+   known. */
 static bool may_go(const struct memprof_entry *e, uint64_t s)
 {
     const struct memprof_profile *p = profile_of(e);

@@ -1,9 +1,8 @@
 /* memprof_fork.c: a forked child's tables.
-
-   The kernel copies page after page while the parent's other threads go on, so in the child no list is what it was, a count may be older than what it
-   counts, and what those threads had begun is never finished.  Entries are whole, since each is one cache line, or free.  So the child looks at all of them:
-   those that stand in their block's tag are kept, and told of if something is due; a callback that another thread was in will not come back.
-   Counts follow from what is found.
+The kernel copies page after page while the parent's other threads go on, so in the child no list is what it was, a count may
+be older than what it counts, and what those threads had begun is never finished.  Entries are whole, since each is one cache
+line, or free.  So the child looks at all of them: those that stand in their block's tag are kept, and told of if something is
+due; a callback that another thread was in will not come back. Counts follow from what is found.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/one_thread.h"

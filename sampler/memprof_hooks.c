@@ -1,13 +1,14 @@
 /* memprof_hooks.c: between the heap and the library's sampler: where the sample points of the program's profile are drawn.
 
-   1. Two processes.  The library's profile and the program's are independent Bernoulli processes over the same words, so each is unbiased at
-      its own rate, and a block may hold points of both.  Each has its gaps by class (sampler.c).  `due` asks both; the heap is told
-      of the nearer point, and the other process gets the blocks between the two back, as words.  So neither ever knows of the other.
-   2. Joining.  Starting a profile sets the heap's hooks anew: each thread, when it notices, hands back what its bins had not used (`unused`, to the
-      library's process: the profile's is new), and then draws gaps for the new profile (`renewed`).  Until then it takes no part in it.  Geometric gaps have no memory, so from
-      there on its words are sampled like any.
-   3. Blocks that realloc gives another size are new ones (gleaner.h), in place too.  Their points are those of the words that stay, and
-      of new trials for those that are new: together again one trial a word.
+   1. Two processes.  The library's profile and the program's are independent Bernoulli processes over the same words, so each
+      is unbiased at its own rate, and a block may hold points of both.  Each has its gaps by class (sampler.c).  `due` asks
+      both; the heap is told of the nearer point, and the other process gets the blocks between the two back, as words.  So
+      neither ever knows of the other.
+   2. Joining.  Starting a profile sets the heap's hooks anew: each thread, when it notices, hands back what its bins had not
+      used (`unused`, to the library's process: the profile's is new), and then draws gaps for the new profile (`renewed`).
+      Until then it takes no part in it.  Geometric gaps have no memory, so from there on its words are sampled like any.
+   3. Blocks that realloc gives another size are new ones (gleaner.h), in place too.  Their points are those of the words that
+      stay, and of new trials for those that are new: together again one trial a word.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/caller.h"
 #include "heap/collect.h"
@@ -272,8 +273,8 @@ static void append(struct chain *c, uint32_t number)
     c->last = number;
 }
 
-/* Our entries: those of profiles end if the block is another now, what else is tied to it if it has moved.  `kept`: those that stay; `was`: the
-   sample points of the running profile in the block that was.  Returns what lies below them. */
+/* Our entries: those of profiles end if the block is another now, what else is tied to it if it has moved.  `kept`: those
+   that stay; `was`: the sample points of the running profile in the block that was.  Returns what lies below them. */
 static uint32_t resize_ours(struct heap_thread_hook *hook, void *block, uint32_t tag, bool same_size, size_t asked, bool old,
                             const struct memprof_profile *p, struct chain *kept, unsigned *was)
 {
@@ -318,7 +319,8 @@ static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t ent
         }
     }
     if (!kept.last) return below;
-    if (memprof_entry(kept.last)->below != below) atomic_store_explicit(&memprof_entry(kept.last)->below, below, memory_order_release);
+    struct memprof_entry *last = memprof_entry(kept.last);
+    if (last->below != below) atomic_store_explicit(&last->below, below, memory_order_release);
     return kept.first;
 }
 

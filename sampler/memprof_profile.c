@@ -1,7 +1,6 @@
 /* memprof_profile.c: starting, stopping and forgetting profiles, and what their counts say.
-
-   One profile samples at a time.  A stopped one goes on hearing of its blocks, as in OCaml 5.3, until it is discarded; its struct is
-   used again when the last of its entries has gone.
+One profile samples at a time.  A stopped one goes on hearing of its blocks, as in OCaml 5.3, until it is discarded; its
+struct is used again when the last of its entries has gone.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/memprof_profile.h"
 #include "heap/heap.h"

@@ -49,7 +49,8 @@ extern _Atomic(struct memprof_profile *) memprof_profiles;
 
 void memprof_add(struct memprof_profile *, enum memprof_count, uint64_t samples);
 
-/* What a thread has of ours, behind heap_thread_hook.memprof.  As the sampler's own it stays with the thread heap when the thread ends. */
+/* What a thread has of ours, behind heap_thread_hook.memprof.  As the sampler's own it stays with the thread heap when the
+   thread ends. */
 struct memprof_thread {
     unsigned long profile; /* for which `gap` was drawn; 0: none */
     uint32_t torn; /* memprof_torn when `queue_first` was right */
@@ -70,7 +71,8 @@ struct memprof_thread {
 /* Makes it if need be; NULL without memory or for a hook of NULL. */
 struct memprof_thread *memprof_thread_of(struct heap_thread_hook *);
 
-/* The sample points of the running profile in so many words that belong to no class; `of` gets the profile.  0 where the thread takes no part. */
+/* The sample points of the running profile in so many words that belong to no class; `of` gets the profile.  0 where the
+   thread takes no part. */
 unsigned memprof_points(struct memprof_thread *, uint64_t words, struct memprof_profile **of);
 
 /* Takes the calling thread's stack, with sampling suspended. */
@@ -82,8 +84,8 @@ extern _Atomic uint32_t memprof_generation; /* of forks */
 extern _Atomic uint32_t memprof_torn;       /* of forks of a process with threads: lists are not what they were */
 void memprof_install_again(void);           /* in a forked child */
 
-/* A new entry of a profile: what is given of `like` (asked, given, n_samples, stack; `source`), its place in the heap is the caller's matter.  Its
-   alloc event waits until memprof_publish.  0 without memory (counted). */
+/* A new entry of a profile: what is given of `like` (asked, given, n_samples, stack; `source`), its place in the heap is the
+   caller's matter.  Its alloc event waits until memprof_publish.  0 without memory (counted). */
 struct memprof_new {
     void *block;
     size_t asked, given;
@@ -97,17 +99,19 @@ uint32_t memprof_make(struct memprof_thread *, struct memprof_profile *, const s
 
 /* ---- memprof_event.c ---- */
 
-/* The entry stands where the block's end will find it: lets its alloc callback be called.  In the queue of `hook`'s thread, or, without one, a shared list. */
+/* The entry stands where the block's end will find it: lets its alloc callback be called.  In the queue of `hook`'s thread,
+   or, without one, a shared list. */
 void memprof_publish(struct heap_thread_hook *hook, uint32_t number);
 
 /* The end of a tracked block: counts it, and queues what is to be called; after it the entry may be gone. */
 void memprof_died(struct heap_thread_hook *hook, uint32_t number, uint32_t how);
 
-/* An event of a block that lives, for an entry in the state that was read; false if that has changed meanwhile (nothing was done). */
+/* An event of a block that lives, for an entry in the state that was read; false if that has changed meanwhile (nothing was
+   done). */
 bool memprof_happened(uint32_t number, uint64_t state, uint32_t flag);
 
-/* Nobody is told of the entry any more; it ends if it stands foremost in its block's tag (and is taken out there), else with the block.  `state`: as
-   it was read; false if it has changed since (nothing was done). */
+/* Nobody is told of the entry any more; it ends if it stands foremost in its block's tag (and is taken out there), else with
+   the block.  `state`: as it was read; false if it has changed since (nothing was done). */
 bool memprof_silence(uint32_t number, uint64_t state);
 
 /* The callbacks hook; thread_ended. */

@@ -1,8 +1,8 @@
 /* memprof_weak.c: weak handles, and memory that is held on account of a block.
-
-   A handle is the number of an entry and its generation, which no other use of the entry ever has again.  The entry stands in the block's tag, so
-   that the block's end finds it.  One that was given up while it was not foremost there stays until the block ends, and the next
-   handle of the block takes it over: a chain is never longer than the most handles that there were at once.
+A handle is the number of an entry and its generation, which no other use of the entry ever has again.  The entry stands in
+the block's tag, so that the block's end finds it.  One that was given up while it was not foremost there stays until the
+block ends, and the next handle of the block takes it over: a chain is never longer than the most handles that there were at
+once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
 #include "heap/heap.h"
@@ -64,7 +64,8 @@ unsigned long memprof_weak_make(void *block, void (*cleared)(void *, enum gleane
     uint32_t number = memprof_take(t ? &t->cache : NULL);
     if (number == 0) return 0;
     fill(number, cleared, user);
-    atomic_store_explicit(&memprof_entry(number)->what, (uint64_t)(uintptr_t)block << 16 | MEMPROF_WEAK << 8, memory_order_release);
+    uint64_t what = (uint64_t)(uintptr_t)block << 16 | MEMPROF_WEAK << 8;
+    atomic_store_explicit(&memprof_entry(number)->what, what, memory_order_release);
     uint64_t state = memprof_use(number, 0);
     if (memprof_attach(number, block)) return handle_of(state, number);
     memprof_give(NULL, number);

@@ -34,6 +34,7 @@ struct record {
 static struct record *_Atomic records[MODULE_MAX];
 static _Atomic uint16_t index_of[INDEX_SIZE]; /* number of a module, 0: free */
 static _Atomic uint32_t count, dropped;
+static char *_Atomic folder; /* that the process started in; NULL: not known */
 _Atomic uint32_t module_epoch_now;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -95,9 +96,15 @@ struct description {
     unsigned header_count;
 };
 
-/* The program headers, as mapped in the first segment. */
+/* The program headers, as mapped in the first segment.  Of an executable with holes between its segments (node) the loader tells the
+   bounds of one segment only. */
 static void find_headers(struct description *d)
 {
+    if (d->link_map && d->link_map == _r_debug.r_map) {
+        d->headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+        d->header_count = d->headers ? (unsigned)getauxval(AT_PHNUM) : 0;
+        return;
+    }
     const ElfW(Ehdr) *file = (const ElfW(Ehdr) *)d->start;
     if (d->end - d->start < sizeof *file || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0) return;
     if (file->e_phentsize != sizeof(ElfW(Phdr)) || file->e_phoff > d->end - d->start ||
@@ -151,7 +158,8 @@ static unsigned build_id(const struct description *d, uint8_t *to)
     for (unsigned i = 0; i < d->header_count; i++) {
         const ElfW(Phdr) *p = &d->headers[i];
         uintptr_t at = d->bias + p->p_vaddr, end = at + p->p_memsz;
-        if (p->p_type != PT_NOTE || at < d->start || end > d->end || end < at) continue;
+        bool outside = d->link_map != _r_debug.r_map && (at < d->start || end > d->end);
+        if (p->p_type != PT_NOTE || outside || end < at) continue;
         while (end - at >= sizeof(ElfW(Nhdr))) {
             const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
             size_t name = round_up(note->n_namesz, 4), body = round_up(note->n_descsz, 4);
@@ -192,14 +200,36 @@ static void fill(struct module *m, const struct description *d)
     }
 }
 
+/* As the loader was given it: by dlopen, LD_LIBRARY_PATH, or a run path. */
+static bool is_relative(const char *path)
+{
+    return path[0] != 0 && path[0] != '/' && path[0] != '[';
+}
+
+static const char *without_dots(const char *path)
+{
+    while (path[0] == '.' && path[1] == '/') path += 2;
+    return path;
+}
+
+/* A relative path is kept as one from the folder of the start: whoever reads it later is elsewhere.  If the program had left that, the
+   file is found by its build id or not at all. */
 static struct record *make(const struct description *d, const char *path)
 {
-    size_t length = strlen(path);
+    const char *from = is_relative(path) ? atomic_load(&folder) : NULL;
+    if (from) path = without_dots(path);
+    size_t length = strlen(path), before = from ? strlen(from) : 0;
     if (length >= PATH_BYTES) length = PATH_BYTES - 1;
-    struct record *r = meta_alloc(sizeof *r + length + 1);
+    struct record *r = meta_alloc(sizeof *r + before + 1 + length + 1);
     if (!r) return NULL;
     fill(&r->module, d);
-    memcpy(r->module.path, path, length);
+    char *to = r->module.path;
+    if (from) {
+        memcpy(to, from, before);
+        to += before;
+        if (to[-1] != '/') *to++ = '/';
+    }
+    memcpy(to, path, length);
     return r;
 }
 
@@ -240,8 +270,13 @@ static bool same(const struct module *m, const struct description *d)
     uint8_t id[MODULE_BUILD_ID];
     unsigned bytes = build_id(d, id);
     if (bytes != m->build_id_bytes || memcmp(id, m->build_id, bytes) != 0) return false;
-    const char *path = path_of(d);
-    return path[0] == 0 || strncmp(path, m->path, PATH_BYTES - 1) == 0;
+    const char *path = path_of(d), *kept = m->path;
+    if (is_relative(path)) {
+        path = without_dots(path);
+        size_t length = strlen(path), all = strlen(kept);
+        if (all > length) kept += all - length;
+    }
+    return path[0] == 0 || strncmp(path, kept, PATH_BYTES - 1) == 0;
 }
 
 static unsigned first_slot(uintptr_t start)
@@ -309,7 +344,9 @@ void module_start(void)
     struct description d;
     if (module_count() > 0 || !main_program(&d)) return;
     char *path = meta_alloc(PATH_BYTES); /* not on a stack that may be small */
-    if (path) enter(&d, own_path(path));
+    if (!path) return;
+    enter(&d, own_path(path));
+    if (raw_syscall(SYS_getcwd, path, PATH_BYTES) > 0 && path[0] == '/') atomic_store(&folder, path);
 }
 
 uint32_t module_of(uintptr_t address)

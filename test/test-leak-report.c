@@ -285,6 +285,12 @@ START_TEST(test_nothing_lost)
     expect_part(ran.out, "    false_lost: 0 blocks, 0 bytes\n\nNo block is lost.\n");
     expect_no_part(ran.out, "ERROR");
     ran_free(&ran);
+    make_profile("unknown.pb.gz", COLLECTED | INCOMPLETE, 7, 77, NULL);
+    ran = report("unknown.pb.gz", "--show", "lost", NULL, NULL);
+    expect_part(ran.out, "called nothing lost: a thread is stopped\n");
+    expect_part(ran.out, "\nWhether any block is lost is not known: see the note above.\n");
+    expect_no_part(ran.out, "No block is lost");
+    ran_free(&ran);
     ran = report("clean.pb.gz", NULL, NULL, NULL, NULL);
     expect_part(ran.out, "    false_lost: 0 blocks, 0 bytes\n\nLive by call stack");
     ran_free(&ran);

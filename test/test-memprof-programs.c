@@ -1,5 +1,5 @@
-/* test-memprof-programs.c: the program's own heap profile, from outside: programs/memprof under several configurations, without the library,
-   and what the library's own profile says of a program that profiles itself.
+/* test-memprof-programs.c: the program's own heap profile, from outside: programs/memprof under several configurations,
+   without the library, and what the library's own profile says of a program that profiles itself.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
@@ -7,7 +7,6 @@
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,54 +22,63 @@ static struct ran run(const char *conf, const char *program, const char *test)
     return run_program((const char *[]){"env", preload, configuration, path, test, NULL});
 }
 
-/* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the slow path; the
-   heap verified, a tiny nursery; a stack by frame pointers. */
+/* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the
+   slow path; the heap verified, a tiny nursery; a stack by frame pointers. */
 static const char *const plain[] = {"seed:3", "seed:4,sample:0", "seed:5,sample:all", "seed:6,sample:4K,unwind:fp",
                                     "seed:7,sample:0,collect:report,verify:yes", "seed:8,collect:report,nursery:256K"};
 static const char *const collecting[] = {"collect:report", "collect:report,sample:0,verify:yes", "collect:report,sample:all",
                                          "collect:report,snapshot:no,verify:yes"};
+static const char *const reclaiming[] = {"collect:reclaim,reclaim_delay:0",
+                                         "collect:reclaim,reclaim_delay:0,sample:all,verify:yes",
+                                         "collect:reclaim,reclaim_delay:0,sample:0,snapshot:no"};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const struct {
     const char *program, *test;
-    bool collects;
+    enum { PLAIN, COLLECTING, RECLAIMING } how;
 } tests[] = {
-    {"memprof", "errors", false},
-    {"memprof", "events", false},
-    {"memprof", "several", false},
-    {"memprof", "declined", false},
-    {"memprof", "busy", false},
-    {"memprof", "restart", false},
-    {"memprof", "poll", false},
-    {"memprof", "unbiased", false},
-    {"memprof", "short", false},
-    {"memprof", "resizing", false},
-    {"memprof-threads", "random-all", false},
-    {"memprof-threads", "random-some", false},
-    {"memprof-threads", "random-postponed", false},
-    {"memprof-threads", "older-threads", false},
-    {"memprof-threads", "coming-and-going", false},
-    {"memprof-threads", "thread-ends", false},
-    {"memprof-threads", "fork-alone", false},
-    {"memprof-threads", "fork-among-threads", false},
-    {"memprof-threads", "fork-in-callback", false},
-    {"memprof-blocks", "ages", true},
-    {"memprof-blocks", "ages-postponed", true},
-    {"memprof-blocks", "lost", true},
-    {"memprof-blocks", "roots", true},
-    {"memprof-blocks", "weak", true},
-    {"memprof-blocks", "weak-chain", true},
-    {"memprof-blocks", "weak-threads", true},
-    {"memprof-blocks", "arena", true},
-    {"memprof-blocks", "arena-unbiased", true},
-    {"memprof-blocks", "custom", true},
-    {"memprof-blocks", "arena-lost", true},
+    {"memprof", "errors", PLAIN},
+    {"memprof", "events", PLAIN},
+    {"memprof", "several", PLAIN},
+    {"memprof", "declined", PLAIN},
+    {"memprof", "busy", PLAIN},
+    {"memprof", "restart", PLAIN},
+    {"memprof", "poll", PLAIN},
+    {"memprof", "unbiased", PLAIN},
+    {"memprof", "short", PLAIN},
+    {"memprof", "resizing", PLAIN},
+    {"memprof-threads", "random-all", PLAIN},
+    {"memprof-threads", "random-some", PLAIN},
+    {"memprof-threads", "random-postponed", PLAIN},
+    {"memprof-threads", "older-threads", PLAIN},
+    {"memprof-threads", "coming-and-going", PLAIN},
+    {"memprof-threads", "thread-ends", PLAIN},
+    {"memprof-threads", "fork-alone", PLAIN},
+    {"memprof-threads", "fork-among-threads", PLAIN},
+    {"memprof-threads", "fork-in-callback", PLAIN},
+    {"memprof-blocks", "ages", COLLECTING},
+    {"memprof-blocks", "ages-postponed", COLLECTING},
+    {"memprof-blocks", "lost", COLLECTING},
+    {"memprof-blocks", "reclaimed", RECLAIMING},
+    {"memprof-blocks", "roots", COLLECTING},
+    {"memprof-blocks", "weak", COLLECTING},
+    {"memprof-blocks", "weak-chain", COLLECTING},
+    {"memprof-blocks", "weak-threads", COLLECTING},
+    {"memprof-blocks", "arena", COLLECTING},
+    {"memprof-blocks", "arena-unbiased", COLLECTING},
+    {"memprof-blocks", "custom", COLLECTING},
+    {"memprof-blocks", "arena-lost", COLLECTING},
+    {"memprof-blocks", "arena-threads", COLLECTING},
 };
 
 START_TEST(programs_hold)
 {
-    const char *const *conf = tests[_i].collects ? collecting : plain;
-    size_t n = tests[_i].collects ? COUNT(collecting) : COUNT(plain);
+    static const struct {
+        const char *const *conf;
+        size_t n;
+    } ways[] = {{plain, COUNT(plain)}, {collecting, COUNT(collecting)}, {reclaiming, COUNT(reclaiming)}};
+    const char *const *conf = ways[tests[_i].how].conf;
+    size_t n = ways[tests[_i].how].n;
     for (size_t i = 0; i < n; i++) {
         struct ran ran = run(conf[i], tests[_i].program, tests[_i].test);
         ck_assert_msg(ran.status == 0 && strcmp(ran.out, "ok\n") == 0 && strcmp(ran.err, "") == 0, "%s %s under %s: %d\n%s\n%s",

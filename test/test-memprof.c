@@ -1,5 +1,5 @@
-/* test-memprof.c: the program's own profiles on an allocator that only counts: where sample points fall, that the library's own process beside it sees
-   every word once, what is told of a block and in which order, and what happens without memory.
+/* test-memprof.c: the program's own profiles on an allocator that only counts: where sample points fall, that the library's
+   own process beside it sees every word once, what is told of a block and in which order, and what happens without memory.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "heap/caller.h"
@@ -75,7 +75,8 @@ bool stack_frame(uint32_t id, struct stack_frame *to)
     return true;
 }
 
-/* ---- the library's own process: `allowed` words that it was told of and has not given back; a block with a point each 100 blocks ---- */
+/* ---- the library's own process: `allowed` words that it was told of and has not given back; a block with a point each 100
+   blocks ---- */
 
 static uint64_t theirs_allowed[HEAP_CLASSES], theirs_points;
 static uint32_t theirs_due(struct heap_thread_hook *h, unsigned class, size_t words, unsigned *n)
@@ -92,7 +93,8 @@ static void theirs_unused(struct heap_thread_hook *h, unsigned class, uint64_t w
     theirs_allowed[class] -= words;
 }
 static unsigned theirs_allocated_n, theirs_freed_n;
-static uint32_t theirs_allocated(struct heap_thread_hook *h, void *block, size_t asked, size_t given, enum heap_source s, unsigned n)
+static uint32_t theirs_allocated(struct heap_thread_hook *h, void *block, size_t asked, size_t given, enum heap_source s,
+                                 unsigned n)
 {
     ck_assert_uint_eq(n, 1);
     return ++theirs_allocated_n;
@@ -188,7 +190,8 @@ static void on_dealloc_young(const struct gleaner_sample *s, void *d, void *u) {
 static void on_dealloc_old(const struct gleaner_sample *s, void *d, void *u) { on(s, d, &told.dealloc_old, 2, 3); }
 static void on_lost(const struct gleaner_sample *s, void *d, void *u) { on(s, d, &told.lost, 2, 2); }
 static void on_reclaimed(const struct gleaner_sample *s, void *d, void *u) { on(s, d, &told.reclaimed, 2, 3); }
-static const struct gleaner_tracker tracker = {on_alloc, NULL, on_promote, on_dealloc_young, on_dealloc_old, on_lost, on_reclaimed};
+static const struct gleaner_tracker tracker = {on_alloc, NULL, on_promote, on_dealloc_young, on_dealloc_old,
+                                               on_lost, on_reclaimed};
 
 static unsigned long start(double lambda, const struct gleaner_tracker *t, int postponed)
 {
@@ -212,8 +215,8 @@ static struct gleaner_memprof_counts conserved(unsigned long p)
 
 /* ---- tests ---- */
 
-/* The number of points in a block of w words is binomial: chi-square over its values, at a fixed seed (99.9 % quantiles of 4 to 12 degrees lie
-   below 33).  The library's process beside it sees every word that was used, and no other. */
+/* The number of points in a block of w words is binomial: chi-square over its values, at a fixed seed (99.9 % quantiles of 4
+   to 12 degrees lie below 33).  The library's process beside it sees every word that was used, and no other. */
 static unsigned drawn;
 static void *on_alloc_draw(const struct gleaner_sample *s, void *user)
 {
@@ -268,11 +271,11 @@ START_TEST(lives)
     begin(_i % 2 ? &theirs : &nobody);
     watches = _i == 3;
     unsigned long p = start(_i < 2 ? 1 : 0.05, &tracker, _i >= 4);
-    for (unsigned step = 0; step < 200000; step++) {
+    for (unsigned step = 0; step < 100000; step++) {
         unsigned i = (unsigned)rand() % BLOCKS;
         if (live[i]) release(i);
         else alloc(i, 1 + i % 40, 2 + i % 40);
-        if (step % 20000 != 19999) continue;
+        if (step % 10000 != 9999) continue;
         for (unsigned k = 0; k < BLOCKS; k++) {
             old[k] = live[k];
             lost[k] = live[k] && rand() % 10 == 0;
@@ -329,7 +332,8 @@ START_TEST(without_a_hook)
 }
 END_TEST
 
-/* A table that is full, and a system that refuses memory: nothing is tracked, everything is counted, and it goes on afterwards. */
+/* A table that is full, and a system that refuses memory: nothing is tracked, everything is counted, and it goes on
+   afterwards. */
 START_TEST(without_memory)
 {
     begin(&theirs);
@@ -430,7 +434,7 @@ static void *in_thread(void *number)
     unsigned from = (unsigned)(uintptr_t)number * 512, seed = from + 1;
     struct heap_thread_hook *h = &own_hook;
     hooks->renewed(h);
-    for (int step = 0; step < 60000; step++) {
+    for (int step = 0; step < 30000; step++) {
         unsigned i = from + (unsigned)rand_r(&seed) % 512;
         if (live[i]) {
             uint32_t tag = atomic_exchange(&tags[i], 0);

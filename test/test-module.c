@@ -167,6 +167,28 @@ START_TEST(reuse_of_addresses)
 }
 END_TEST
 
+/* The loader keeps the path that it was given; we keep one that another process can open. */
+START_TEST(relative_path)
+{
+    char expected[600];
+    const char *folder = getenv("GLEANER_TEST_LIBRARIES");
+    snprintf(expected, sizeof expected, "%s/libtest_module_a.so", folder);
+    ck_assert_int_eq(chdir(folder), 0);
+    module_start();
+    uint32_t modules = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        void *library = dlopen("././libtest_module_a.so", RTLD_NOW | RTLD_LOCAL);
+        ck_assert_msg(library != NULL, "%s", dlerror());
+        const struct module *m = module_in(stack_through(library), "module_a");
+        ck_assert_ptr_nonnull(m);
+        ck_assert_str_eq(m->path, expected);
+        if (i > 0) ck_assert_uint_eq(module_count(), modules); /* the same one again */
+        modules = module_count();
+        close_library(library);
+    }
+}
+END_TEST
+
 /* A dlclose of something else changes no id, however often. */
 START_TEST(epochs_keep_ids)
 {
@@ -213,6 +235,7 @@ int main(void)
     tcase_add_test(t, build_id);
     tcase_add_test(t, no_module);
     tcase_add_test(t, reuse_of_addresses);
+    tcase_add_test(t, relative_path);
     tcase_add_test(t, epochs_keep_ids);
     tcase_add_test(t, threads_agree);
     suite_add_tcase(s, t);

@@ -5,6 +5,7 @@
 
 char *library_make(size_t n);
 void library_drop(void *p);
+void *library_resize(void *p, size_t n);
 
 char *library_make(size_t n)
 {
@@ -16,4 +17,9 @@ char *library_make(size_t n)
 void library_drop(void *p)
 {
     free(p);
+}
+
+void *library_resize(void *p, size_t n)
+{
+    return realloc(p, n);
 }

@@ -1,5 +1,5 @@
 /* deepbind.c: a library opened with RTLD_DEEPBIND finds libc's malloc before ours; blocks cross the
-   border in both directions that can work: its blocks are freed, resized and asked about here.
+   border in both directions: its blocks are freed, resized and asked about here, and ours there.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -16,6 +16,7 @@ int main(int count, char **arguments)
     }
     char *(*make)(size_t) = (char *(*)(size_t))dlsym(library, "library_make");
     void (*drop)(void *) = (void (*)(void *))dlsym(library, "library_drop");
+    void *(*resize)(void *, size_t) = (void *(*)(void *, size_t))dlsym(library, "library_resize");
     int foreign = 0;
     for (size_t n = 1; n < 3000000; n = n * 2 + 3) {
         char *p = make(n), *own = malloc(n);
@@ -27,6 +28,13 @@ int main(int count, char **arguments)
         p = make(n);
         if (realloc(p, 0) != NULL) return 5;
         drop(make(n));
+        drop(malloc(n));
+        drop(strdup("a block that libc allocates for us"));
+        void *aligned = NULL;
+        if (posix_memalign(&aligned, 256, n) != 0) return 6;
+        drop(aligned);
+        own = resize(own, n + 4000);
+        if (!own || malloc_usable_size(own) < n + 4000) return 7;
         free(own);
     }
     free(malloc(10));

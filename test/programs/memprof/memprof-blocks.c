@@ -1,5 +1,5 @@
-/* memprof-blocks.c: what collections tell a tracker, weak handles, data as roots, arenas, memory on a block's account: memprof-blocks TEST.
-   Run with collections possible (collect:report).
+/* memprof-blocks.c: what collections tell a tracker, weak handles, data as roots, arenas, memory on a block's account:
+   memprof-blocks TEST. Run with collections possible (collect:report).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "programs/memprof/memprof.h"
 
@@ -154,6 +154,42 @@ static void lost(void)
     need_equal(gleaner_memprof_discard(p), 0);
 }
 
+/* With collect:reclaim,reclaim_delay:0 lost blocks are taken back, and that is their end. */
+static _Atomic long handles_lost;
+static void on_handle(void *block, enum gleaner_end end, void *user)
+{
+    handles_lost++;
+    need(end == GLEANER_FOUND_LOST); /* which comes first */
+}
+
+NOINLINE static void handles_to(unsigned n, unsigned long *h)
+{
+    for (unsigned i = 0; i < n; i++) h[i] = gleaner_weak_make(shown(i), on_handle, NULL);
+}
+
+static void reclaimed(void)
+{
+    unsigned long h[50], p = start(1, &counting, 0);
+    hide_some(100);
+    handles_to(50, h);
+    for (int i = 0; i < 10 && seen.reclaimed < 100; i++) {
+        collect(GLEANER_MAJOR);
+        struct gleaner_memprof_counts c = conserved(p);
+        need_equal(c.lost.blocks + c.reclaimed.blocks, 100);
+        need_equal(seen.reclaimed, c.reclaimed.blocks);
+    }
+    need_equal(seen.lost, 100);
+    need_equal(handles_lost, 50);
+    need_equal(seen.reclaimed, 100);
+    for (int i = 0; i < 50; i++) need(gleaner_weak_get(h[i]) == NULL);
+    for (int i = 0; i < 1000; i++) free(calloc(1, 200)); /* their slots are used again */
+    struct gleaner_memprof_counts c = conserved(p);
+    need_equal(c.reclaimed.blocks, 100);
+    need_equal(c.live.blocks, 0);
+    gleaner_memprof_stop();
+    need_equal(gleaner_memprof_discard(p), 0);
+}
+
 /* ---- data are roots, blocks are not ---- */
 
 struct record {
@@ -263,7 +299,8 @@ static void weak(void)
     need_equal(cleared[GLEANER_FOUND_LOST], 170);
 }
 
-/* Many handles of one block, given up in any order, do not pile up; a resize that moves the block ends them, one in its place does not. */
+/* Many handles of one block, given up in any order, do not pile up; a resize that moves the block ends them, one in its place
+   does not. */
 static void weak_chain(void)
 {
     hide(0, 100);
@@ -446,7 +483,7 @@ static void pieces_lost(char *memory, size_t bytes, bool offset)
     unsigned long p = start(1, &counting, 0);
     cut_pieces();
     if (offset) *(char *volatile *)&listed += 40; /* inside of the first */
-    *(struct piece *volatile *)(arena_memory + 48 + 160 * 3 + 120) = piece_at(80); /* between the blocks: looked at with the rest */
+    *(struct piece *volatile *)(arena_memory + 48 + 160 * 3 + 120) = piece_at(80); /* in a gap: looked at with the rest */
     scrub();
     collect(GLEANER_MAJOR);
     gleaner_arena_lost(the_arena, &lost);
@@ -495,6 +532,53 @@ static void arena_lost(void)
     free(block);
 }
 
+/* Threads announce and free while snapshots are marked: nothing that is held is ever lost, and what was announced after a cut
+   counts as held. */
+#define SLICE 4096
+static struct piece *volatile held[4][SLICE];
+static _Atomic int collections_over;
+
+static void *churn_pieces(void *number)
+{
+    long t = (long)number;
+    draw_state = (uint64_t)t + 7;
+    while (!collections_over)
+        for (int i = 0; i < 1000; i++) {
+            unsigned k = draw() % SLICE;
+            struct piece *p = (struct piece *)(void *)(arena_memory + (size_t)(t * SLICE + k) * 96);
+            struct piece *hid = (struct piece *)((uintptr_t)p ^ KEY);
+            struct piece *is = held[t][k];
+            if (is == p) {
+                enum gleaner_state state = gleaner_arena_state(the_arena, p);
+                if (state != GLEANER_OLD && state != GLEANER_YOUNG) fail("a block that is held is in state %d", state);
+            }
+            /* What is hidden may be lost; it is announced anew before it is held again. */
+            if (is) need_equal(gleaner_arena_free(the_arena, p), 0);
+            held[t][k] = is == p ? draw() % 2 ? hid : NULL : p;
+            if (held[t][k]) need_equal(gleaner_arena_alloc(the_arena, p, 96), 0);
+        }
+    return NULL;
+}
+
+static void arena_threads(void)
+{
+    pthread_t t[4];
+    size_t bytes = 4 * SLICE * 96;
+    unsigned long p = start(0.05, &counting, 0);
+    arena_memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    the_arena = gleaner_arena_begin(arena_memory, bytes, 0);
+    for (long i = 0; i < 4; i++) pthread_create(&t[i], NULL, churn_pieces, (void *)i);
+    int complete = 0;
+    for (int i = 0; i < 60; i++) complete += gleaner_collect(i % 4 ? GLEANER_MAJOR : GLEANER_MINOR) == 0;
+    collections_over = 1;
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    need(complete > 20);
+    conserved(p);
+    need(seen.promote > 0 && seen.lost > 0);
+    gleaner_arena_end(the_arena);
+    need_equal(conserved(p).live.blocks < 20, 1);
+}
+
 /* ---- memory on a block's account ---- */
 
 static void custom(void)
@@ -530,9 +614,20 @@ static void custom(void)
 }
 
 static const struct test tests[] = {
-    {"ages", ages},       {"ages-postponed", ages_postponed}, {"lost", lost},     {"roots", roots},
-    {"weak", weak},       {"weak-chain", weak_chain},         {"weak-threads", weak_threads},
-    {"arena", arena},     {"arena-unbiased", arena_unbiased}, {"custom", custom}, {"arena-lost", arena_lost}, {NULL, NULL},
+    {"ages", ages},
+    {"ages-postponed", ages_postponed},
+    {"lost", lost},
+    {"reclaimed", reclaimed},
+    {"roots", roots},
+    {"weak", weak},
+    {"weak-chain", weak_chain},
+    {"weak-threads", weak_threads},
+    {"arena", arena},
+    {"arena-unbiased", arena_unbiased},
+    {"arena-lost", arena_lost},
+    {"arena-threads", arena_threads},
+    {"custom", custom},
+    {NULL, NULL},
 };
 
 int main(int count, char **arguments) { return run_test(tests, count, arguments); }

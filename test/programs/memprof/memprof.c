@@ -362,7 +362,8 @@ static void unbiased(void)
     }
 }
 
-/* A block that is given another size in its place keeps the points in the words that stay, and gets new ones in those that are new. */
+/* A block that is given another size in its place keeps the points in the words that stay, and gets new ones in those that
+   are new. */
 static void *on_alloc_resized(const struct gleaner_sample *s, void *user)
 {
     if (s->source == GLEANER_REALLOC) seen.samples += (long)s->n_samples;
