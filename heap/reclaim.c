@@ -195,9 +195,10 @@ static void spend(struct cycle *c, size_t i)
     c->spent = true;
 }
 
-static uint64_t budget_now(bool waits)
+static uint64_t budget_now(bool waits, bool tight)
 {
     uint64_t live = (uint64_t)atomic_load(&heap_taken_bytes), share = live / 100 * options.share;
+    if (tight && share < live / 2) share = live / 2;
     if (!waits) return UINT64_MAX;
     return share > BUDGET_LEAST ? share : BUDGET_LEAST;
 }
@@ -220,13 +221,13 @@ static void sum_up(const struct cycle *c)
     }
 }
 
-void reclaim_cycle(const struct verdict *v, uint64_t time, uint32_t number, struct reclaim_did *did)
+void reclaim_cycle(const struct verdict *v, uint64_t time, uint32_t number, bool tight, struct reclaim_did *did)
 {
     *did = (struct reclaim_did){0};
     if (!started || !v->islands) return;
     if (v->rings) reclaim_stop("the process uses io_uring or kernel AIO, which hide pointers");
     bool waits = options.delay_ns != 0;
-    struct cycle c = {.verdict = v, .did = did, .budget = budget_now(waits)};
+    struct cycle c = {.verdict = v, .did = did, .budget = budget_now(waits, tight)};
     c.now = (struct eligible_now){.options = &options, .tick = lost_tick(time), .number = number, .stacks = v->stacks,
                                   .too_early = time < started_at + options.delay_ns};
     size_t n = v->count + 1, bytes = round_up(n * (sizeof *c.island + sizeof *c.record + 1), OS_PAGE);

@@ -43,8 +43,9 @@ struct reclaim_did {
     uint64_t quarantined, quarantined_bytes, reclaimed, reclaimed_bytes;
 };
 
-/* Applies the rules to what a complete major collection has found, after lost_apply, with the same arguments. The holder of the gate. */
-void reclaim_cycle(const struct verdict *, uint64_t time, uint32_t number, struct reclaim_did *);
+/* Applies the rules to what a complete major collection has found, after lost_apply, with the same arguments. `tight`: memory is short, so that
+   one collection may take half of the heap.  The holder of the gate. */
+void reclaim_cycle(const struct verdict *, uint64_t time, uint32_t number, bool tight, struct reclaim_did *);
 
 struct reclaim_figures {
     bool started;

@@ -68,7 +68,7 @@ static uint64_t last_end;      /* collect_clock */
 static bool every_said;        /* how often is said by `leaks` */
 static uint64_t major_not_before; /* os_now_coarse: none by growth before */
 static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by growth */
-static unsigned incomplete_majors; /* in a row */
+static unsigned incomplete_stops; /* in a row */
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
 static bool superseded;        /* the verdict that is waited for may not be applied any more */
@@ -154,6 +154,7 @@ static void mark_in_child(void *unused)
         atomic_store(&verdict->done, 1);
     } else {
         const struct collect_options options = frozen_options();
+        if (reclaims) starved_in_child();
         if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0));
         collect_major(verdict, &cut, &options);
     }
@@ -188,6 +189,7 @@ static void inside(const struct stop_result *result, void *unused)
 {
     now.stop = result->wait_ns;
     now.time = os_realtime();
+    incomplete_stops = result->complete ? 0 : incomplete_stops + 1;
     if (!result->complete) {
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
@@ -253,7 +255,8 @@ static NOINLINE void probe_end(enum collection_kind kind, uint32_t n, bool compl
 #define MAJOR_GROWTH_NARROW (2 * MIB) /* near a limit */
 #define INCOMPLETE_MOST 5u
 
-/* The next one by growth: a quarter more bytes, or a quarter of what limits leave, and twenty times as long after this one as it took. */
+/* The next one by growth: a quarter more bytes, or a quarter of what limits leave; and so long after this one that it costs a twentieth of
+   the time. */
 static void next_majors(void)
 {
     if (!reclaims) return;
@@ -261,14 +264,14 @@ static void next_majors(void)
     int64_t taken = atomic_load(&heap_taken_bytes), more = taken / 4 > (int64_t)MAJOR_GROWTH_LEAST ? taken / 4 : (int64_t)MAJOR_GROWTH_LEAST;
     if ((uint64_t)more > starved_room() / 4) more = (int64_t)(starved_room() / 4);
     if (more < (int64_t)MAJOR_GROWTH_NARROW) more = (int64_t)MAJOR_GROWTH_NARROW;
-    bool tight = starved_room() < (uint64_t)taken / 2;
-    major_not_before = os_now_coarse() + (tight ? 4 : 20) * took;
+    /* What it costs the program is its pause, and a part of the child's time: copies of pages, and a processor that others want. */
+    uint64_t cost = now.snapshot ? 20 * now.pause + 3 * took : 20 * took;
+    major_not_before = os_now_coarse() + (starved_is_tight() ? cost / 4 : cost);
     starved_take_reserve();
     atomic_store(&major_end, taken + more);
     uint64_t due = atomic_load(&next_major);
     if (!every_said && due < major_not_before) atomic_store(&next_major, major_not_before);
-    incomplete_majors = now.complete ? 0 : incomplete_majors + 1;
-    if (incomplete_majors == INCOMPLETE_MOST && refusals) reclaim_stop("collections were incomplete five times in a row");
+    if (incomplete_stops >= INCOMPLETE_MOST && refusals) reclaim_stop("threads could not be stopped, five times in a row");
 }
 
 static void finished(void)
@@ -291,7 +294,7 @@ static NOINLINE void reclaim(void)
     if (!reclaims || now.trigger == TRIGGER_EXIT) return;
     if (refusals && verdict->refused) reclaim_stop(verdict->refused);
     if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
-    reclaim_cycle(verdict, now.time, now.number, &did);
+    reclaim_cycle(verdict, now.time, now.number, starved_is_tight(), &did);
     dead_stack_clear(); /* deeper than what is cleared afterwards */
     now.reclaims = true;
     now.quarantined = did.quarantined;

@@ -3,6 +3,7 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/reclaim.h"
+#include "heap/syscall.h"
 #include "heap/thread_heap.h"
 #include "preload/headroom.h"
 #include "preload/own_memory.h"
@@ -10,6 +11,7 @@
 #include "preload/stop.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 
 #define RESERVE_LEAST (4 * MIB)
 #define RESERVE_MOST (256 * MIB)
@@ -34,16 +36,29 @@ void starved_look(void)
 
 uint64_t starved_room(void) { return room; }
 
+bool starved_is_tight(void) { return room < (uint64_t)atomic_load(&heap_taken_bytes) / 2; }
+
+void starved_in_child(void)
+{
+    static const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct rlimit r;
+        if (raw_syscall(SYS_prlimit64, 0, limits[i], NULL, &r) != 0) continue;
+        r.rlim_cur = r.rlim_max;
+        raw_syscall(SYS_prlimit64, 0, limits[i], &r, NULL);
+    }
+}
+
 void starved_give_reserve_up(void)
 {
     if (reserve) own_unmap(reserve, reserve_bytes);
     reserve = NULL;
 }
 
-/* A sixteenth of the heap should do; where that is not to be had, what there is. */
+/* The child's lists take some 80 bytes a lost block, the tables a hundredth of the heap; where so much is not to be had, what there is. */
 bool starved_take_reserve(void)
 {
-    size_t want = round_up(RESERVE_LEAST + (size_t)atomic_load(&heap_taken_bytes) / 16, OS_PAGE);
+    size_t want = round_up(RESERVE_LEAST + (size_t)atomic_load(&heap_taken_bytes) / 16 + 96 * (size_t)lost_records_end(), OS_PAGE);
     if (want > RESERVE_MOST) want = RESERVE_MOST;
     if (!limited) return true;
     for (; want >= RESERVE_LEAST / 4; want = round_up(want / 2, OS_PAGE)) {

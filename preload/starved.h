@@ -17,6 +17,12 @@ void starved_look(void);
 /* What limits, the control group and the machine left then; UINT64_MAX: nobody has looked. */
 uint64_t starved_room(void);
 
+/* Is that less than half of what the heap has? */
+bool starved_is_tight(void);
+
+/* In a snapshot child: its own limits are as wide as they can be. */
+void starved_in_child(void);
+
 /* The holder of the gate.  True where there is a reserve now, or no need of one. */
 bool starved_take_reserve(void);
 void starved_give_reserve_up(void);

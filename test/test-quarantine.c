@@ -131,7 +131,7 @@ static void apply(uint64_t seconds)
     time_now += seconds * SECOND;
     number++;
     lost_apply(verdict, time_now, before, number, &bytes);
-    reclaim_cycle(verdict, time_now, number, &did);
+    reclaim_cycle(verdict, time_now, number, false, &did);
 }
 
 /* One collection that misses these blocks, each alone. */
