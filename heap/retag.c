@@ -1,8 +1,7 @@
 /* retag.c: the tag beside a live block (tag.h), for the layers above that want to hear of its end after it was allocated.
 
    A tag is meant only where the state byte says STATE_TRACKED (or callers are kept), so it is written first and the state byte
-   after it, both by compare-and-swap: other
-   threads may do the same, and the collector sets bits of both.
+   after it, both by compare-and-swap: other threads may do the same, and the collector sets bits of both.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/large_table.h"
