@@ -73,9 +73,9 @@ struct heap_thread_hook *heap_own_hook(void);
 /* The tag (tag.h) of the live block that starts at an address; false if none does.  Exact while the block cannot be freed. */
 bool heap_tag(const void *block, uint32_t *tag);
 
-/* Changes it if it is `from` still; the flags of tag.h that are no part of the number (TAG_IGNORED, TAG_LOST) stay as they are.  A free of the
-   block then hands the new entry to `freed`.  False if it is not, or if no live block starts there. Any thread; a free in another
-   thread meanwhile either hands over the new entry, or this returns false. */
+/* Changes it if it is `from` still; the flags of tag.h that are no part of the number (TAG_IGNORED, TAG_LOST) stay as they
+   are.  A free of the block then hands the new entry to `freed`.  False if it is not, or if no live block starts there.  Any
+   thread; the block must not be freed meanwhile: only who frees or resizes a block may take an entry out of its tag for good. */
 bool heap_retag(const void *block, uint32_t from, uint32_t to);
 
 /* The thread ends: its heap is set aside for another thread.  It may allocate again afterwards (exit

@@ -1,7 +1,7 @@
 /* retag.c: the tag beside a live block (tag.h), for the layers above that want to hear of its end after it was allocated.
 
    A tag is meant only where the state byte says STATE_TRACKED (or callers are kept), so it is written first and the state byte
-   after it, both by compare-and-swap: the block's owner may free it meanwhile, and the collector set bits of both.
+   after it, both by compare-and-swap: other threads may do the same, and the collector sets bits of both.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
 #include "heap/large_table.h"
@@ -10,8 +10,6 @@
 
 #define NUMBER (TAG_CALLER | TAG_NUMBER)
 
-/* Of an unused large block the word of the tag links a stack of pages (large_table.h): that is never taken for an entry which
-   heap_retag is asked to replace. */
 struct place {
     int8_t *state; /* of a slot */
     struct large_record *large;

@@ -42,8 +42,7 @@ enum memprof_flag {
     MEMPROF_RUNS = 1 << 11,    /* a callback is at work */
     MEMPROF_QUEUED = 1 << 12,  /* in a queue, or in the hands of who delivers: whoever sets it puts the entry there */
     MEMPROF_SILENT = 1 << 13,  /* nobody is told any more */
-    MEMPROF_TRIED = 1 << 14,   /* it is silent, and was not foremost in its block's tag: it stays until the block ends */
-    MEMPROF_TOLD_END = 1 << 15
+    MEMPROF_TOLD_END = 1 << 14
 };
 
 struct memprof_profile;

@@ -209,19 +209,23 @@ static void end(struct memprof_cache *cache, uint32_t number)
     if (p) atomic_fetch_sub(&p->entries, 1);
 }
 
-/* One that the program declined stays while its profile does: if realloc gives the block another size its points must be
-   known. */
-static bool may_go(const struct memprof_entry *e, uint64_t s)
+/* Who owns the entries of discarded profiles, which stay in their blocks' tags until those end: only the thread that frees a block,
+   or resizes it, may take an entry out, since nobody else knows that it is not just being looked at there. */
+static struct memprof_profile nobody = {.phase = MEMPROF_DISCARDED};
+
+/* A silent entry, in the caller's hands, whose profile is to have none any more. */
+static bool is_left_behind(const struct memprof_entry *e, uint64_t s)
 {
     const struct memprof_profile *p = profile_of(e);
-    return (s & (MEMPROF_SILENT | MEMPROF_TRIED)) == MEMPROF_SILENT && (!p || atomic_load(&p->phase) >= MEMPROF_DISCARDING);
+    return (s & MEMPROF_SILENT) && p && p != &nobody && atomic_load(&p->phase) >= MEMPROF_DISCARDING;
 }
 
-/* A silent entry whose block lives is taken out of its tag, where it stands foremost there. */
-static bool take_out(uint32_t number, struct memprof_entry *e)
+static void leave(struct memprof_entry *e)
 {
-    atomic_fetch_or(&e->state, MEMPROF_TRIED);
-    return memprof_kind(e) != MEMPROF_PIECE && heap_retag(memprof_block(e), number, atomic_load(&e->below));
+    struct memprof_profile *p = profile_of(e);
+    atomic_store(&e->owner, &nobody);
+    atomic_fetch_add(&nobody.entries, 1);
+    atomic_fetch_sub(&p->entries, 1);
 }
 
 void memprof_settle(struct memprof_cache *cache, uint32_t number)
@@ -232,9 +236,8 @@ void memprof_settle(struct memprof_cache *cache, uint32_t number)
         enum event event = due(e, s);
         if (event != NOTHING) tell(number, e, s, event);
         else if (s & MEMPROF_ENDED) return end(cache, number);
-        else if (may_go(e, s)) {
-            if (take_out(number, e)) return end(cache, number);
-        } else if (atomic_compare_exchange_strong(&e->state, &s, s & ~(uint64_t)MEMPROF_QUEUED)) return;
+        else if (is_left_behind(e, s)) leave(e);
+        else if (atomic_compare_exchange_strong(&e->state, &s, s & ~(uint64_t)MEMPROF_QUEUED)) return;
     }
 }
 
@@ -259,7 +262,10 @@ void memprof_died(struct heap_thread_hook *hook, uint32_t number, uint32_t how)
 {
     struct memprof_entry *e = memprof_entry(number);
     uint64_t s = atomic_load(&e->state), now;
-    bool weak = memprof_kind(e) == MEMPROF_WEAK, was_old, is_old;
+    /* Read now: once the end is noted, who tells of it may end the entry, too. */
+    struct memprof_profile *p = profile_of(e);
+    unsigned n_samples = e->n_samples;
+    bool was_old, is_old;
     do {
         if (!(s & MEMPROF_USED) || (s & MEMPROF_ENDED)) return;
         was_old = s & (MEMPROF_WAS_OLD | MEMPROF_PROMOTED);
@@ -268,11 +274,10 @@ void memprof_died(struct heap_thread_hook *hook, uint32_t number, uint32_t how)
         if (is_old && !was_old) now |= MEMPROF_PROMOTED; /* by a collection that nobody has told us of yet */
         if (is_old && (how & MEMPROF_FREED)) now |= MEMPROF_FREED_OLD;
     } while (!atomic_compare_exchange_weak(&e->state, &s, now));
-    if (!weak && !(s & MEMPROF_SILENT)) {
-        struct memprof_profile *p = profile_of(e);
-        if (is_old && !was_old) memprof_add(p, MEMPROF_N_PROMOTED, e->n_samples);
+    if (p && !(s & MEMPROF_SILENT)) {
+        if (is_old && !was_old) memprof_add(p, MEMPROF_N_PROMOTED, n_samples);
         memprof_add(p, how & MEMPROF_RECLAIMED ? MEMPROF_N_RECLAIMED : is_old ? MEMPROF_N_FREED_OLD : MEMPROF_N_FREED_YOUNG,
-                    e->n_samples);
+                    n_samples);
     }
     if (!(s & MEMPROF_QUEUED)) settle_or_queue(hook, number);
 }
@@ -280,8 +285,10 @@ void memprof_died(struct heap_thread_hook *hook, uint32_t number, uint32_t how)
 bool memprof_happened(uint32_t number, uint64_t s, uint32_t flag)
 {
     struct memprof_entry *e = memprof_entry(number);
+    struct memprof_profile *p = profile_of(e);
+    unsigned n_samples = e->n_samples;
     if (!atomic_compare_exchange_strong(&e->state, &s, s | flag | MEMPROF_QUEUED)) return false;
-    if (flag == MEMPROF_PROMOTED && !(s & MEMPROF_SILENT)) memprof_add(profile_of(e), MEMPROF_N_PROMOTED, e->n_samples);
+    if (flag == MEMPROF_PROMOTED && !(s & MEMPROF_SILENT)) memprof_add(p, MEMPROF_N_PROMOTED, n_samples);
     if (!(s & MEMPROF_QUEUED)) settle_or_queue(NULL, number);
     return true;
 }

@@ -107,7 +107,7 @@ int memprof_discard(unsigned long id)
     for (uint32_t n = MEMPROF_FIRST, end = memprof_end(); n < end && atomic_load(&p->entries) > 0; n++) {
         struct memprof_entry *e = memprof_at(n);
         uint64_t state = e ? atomic_load(&e->state) : 0;
-        while ((state & (MEMPROF_USED | MEMPROF_TRIED)) == MEMPROF_USED && memprof_kind(e) != MEMPROF_WEAK &&
+        while ((state & MEMPROF_USED) && memprof_kind(e) != MEMPROF_WEAK &&
                atomic_load(&e->owner) == p && !memprof_silence(n, state))
             state = atomic_load(&e->state);
     }

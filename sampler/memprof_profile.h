@@ -110,8 +110,8 @@ void memprof_died(struct heap_thread_hook *hook, uint32_t number, uint32_t how);
    done). */
 bool memprof_happened(uint32_t number, uint64_t state, uint32_t flag);
 
-/* Nobody is told of the entry any more; it ends if it stands foremost in its block's tag (and is taken out there), else with
-   the block.  `state`: as it was read; false if it has changed since (nothing was done). */
+/* Nobody is told of the entry any more, which ends with its block.  `state`: as it was read; false if it has changed since
+   (nothing was done). */
 bool memprof_silence(uint32_t number, uint64_t state);
 
 /* The callbacks hook; thread_ended. */

@@ -453,6 +453,7 @@ static void *in_thread(void *number)
         }
         if (h->pending) hooks->callbacks(h);
         if (step % 5000 == 0) memprof_poll();
+        if (step % 50 == 0) hooks->renewed(h); /* as at a slow path: another profile may have begun */
     }
     memprof_thread_ended(h);
     return NULL;
@@ -477,6 +478,36 @@ START_TEST(threads)
 }
 END_TEST
 
+/* Profiles begin, are polled, end and are forgotten while threads allocate and free. */
+START_TEST(threads_and_discards)
+{
+    pthread_t t[8];
+    const struct gleaner_tracker same = {.alloc_young = on_alloc_same, .alloc_old = on_alloc_same, .dealloc_young = on_end_same,
+                                         .dealloc_old = on_end_same};
+    begin(&nobody);
+    memprof_install(false);
+    for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, in_thread, (void *)i);
+    for (int i = 0; i < 400; i++) {
+        unsigned long p = start(i % 3 ? 1 : 0.1, &same, i % 2);
+        for (int k = 0; k < 20; k++) {
+            memprof_poll();
+            if (k % 7 == 0) memprof_collected();
+        }
+        memprof_stop();
+        if (i % 5) ck_assert_int_eq(memprof_discard(p), 0);
+    }
+    for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
+    memprof_poll();
+    unsigned long p = start(1, &tracker, 0);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (live[i]) release(i);
+    for (unsigned i = 0; i < 1000; i++) alloc(i, 3, 4);
+    ck_assert_uint_eq(conserved(p).live.blocks, 1000);
+    for (unsigned i = 0; i < 1000; i++) release(i);
+    ck_assert_int_eq(told.dealloc_young, 1000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the program's own profile");
@@ -490,6 +521,7 @@ int main(void)
     tcase_add_test(t, what_lies_below);
     tcase_add_test(t, generations);
     tcase_add_loop_test(t, threads, 0, 2);
+    tcase_add_test(t, threads_and_discards);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
