@@ -17,18 +17,33 @@ const struct heap_hooks *heap_hooks = &no_hooks;
 
 struct heap_options heap_options = {.decay_ns = 10000000000u};
 
-/* The areas of pools are used up to an end, the large one by chunks; the tables are taken to be used everywhere. */
+static bool any_chunk_known(size_t first, size_t last)
+{
+    for (size_t c = first; c <= last && c < WINDOW_LARGE_BYTES / LARGE_CHUNK; c++)
+        if (atomic_load(&large_chunk_known[c])) return true;
+    return false;
+}
+
+/* Tables of pools and the metadata are used up to an end each, those of large blocks where their chunk is known. */
+static bool tables_are_used(uintptr_t from, uintptr_t to)
+{
+    uintptr_t large = window_base + WINDOW_LARGE_TABLES_OFFSET, meta = window_base + WINDOW_META_OFFSET;
+    if (pool_tables_reach(from, to) || meta_reaches(from, to)) return true;
+    if (to <= large || from >= meta) return false;
+    uintptr_t first = from > large ? from - large : 0, last = (to < meta ? to : meta) - 1 - large;
+    return any_chunk_known(first / LARGE_TABLES_STRIDE, last / LARGE_TABLES_STRIDE);
+}
+
+/* The areas of pools are used up to an end, the large one by chunks. */
 static bool is_used(uintptr_t from, uintptr_t to)
 {
     uintptr_t small_end = pool_tables.small_base + (pool_tables.small_granules << SMALL_GRANULE_SHIFT),
               medium_end = pool_tables.medium_base + (pool_tables.medium_granules << MEDIUM_GRANULE_SHIFT),
               large = window_base + WINDOW_LARGE_OFFSET, tables = window_base + WINDOW_TABLES_OFFSET;
-    if (from >= tables || to > tables) return true;
+    if (to > tables) return from < tables || tables_are_used(from, to);
     if (from < window_base + WINDOW_MEDIUM_OFFSET) return from < small_end || to > window_base + WINDOW_MEDIUM_OFFSET;
     if (from < large) return from < medium_end || to > large;
-    for (size_t c = (from - large) / LARGE_CHUNK; c <= (to - 1 - large) / LARGE_CHUNK; c++)
-        if (atomic_load(&large_chunk_known[c])) return true;
-    return false;
+    return any_chunk_known((from - large) / LARGE_CHUNK, (to - 1 - large) / LARGE_CHUNK);
 }
 
 void heap_start(const struct heap_options *options)

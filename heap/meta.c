@@ -50,6 +50,12 @@ void *meta_alloc(size_t bytes)
     }
 }
 
+bool meta_reaches(uintptr_t from, uintptr_t to)
+{
+    uintptr_t begin = window_base + WINDOW_META_OFFSET;
+    return from < begin + atomic_load(&next_offset) && begin < to;
+}
+
 size_t meta_bytes(void) { return atomic_load(&mapped); }
 
 void meta_fork_child(void) { atomic_store(&current, 0); }

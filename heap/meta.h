@@ -14,6 +14,9 @@ void *meta_alloc(size_t bytes);
 /* After fork, in the child of a process with threads: the piece in use may be torn, a new one is begun. */
 void meta_fork_child(void);
 
+/* Does any of [from, to) lie in what was claimed so far? */
+bool meta_reaches(uintptr_t from, uintptr_t to);
+
 /* Bytes mapped for metadata by meta_alloc. */
 size_t meta_bytes(void);
 

@@ -115,6 +115,17 @@ void pool_start(void)
     __atomic_store_n(&pool_tables.pools, (struct pool *)(window_base + POOLS_AT), __ATOMIC_RELEASE);
 }
 
+bool pool_tables_reach(uintptr_t from, uintptr_t to)
+{
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned k = 0; k < TABLES; k++) {
+            const struct table *t = &areas[i].tables[k];
+            uintptr_t begin = window_base + t->offset;
+            if (from < begin + t->intended && begin < to) return true;
+        }
+    return false;
+}
+
 /* ---- growth ---- */
 
 static bool table_reach(struct table *t, size_t bytes, size_t step)

@@ -209,6 +209,9 @@ size_t pool_table_bytes(void);
 /* Pools that were ever taken, of the area: ids first … first + count - 1. */
 void pool_range(bool medium, uint32_t *first, uint32_t *count);
 
+/* Does any of [from, to) lie in what the tables of pools reach by now? */
+bool pool_tables_reach(uintptr_t from, uintptr_t to);
+
 /* After fork, in the child of a process with threads.  The kernel copies page after page while they run on, so a
    stack's top may be older than the links below it: the child forgets the stacks, takes only pools that
    nobody had (their descriptors say so), and finds the others again by pool_reclaim. */

@@ -73,6 +73,7 @@ static const struct row places[] = {
     {"arena", "", ALWAYS},
     {"high-tag", "", ALWAYS},
     {"in-window", "", ALWAYS},
+    {"in-window", "tables", ALWAYS},
     {"low-tag", "", ALWAYS},
     {"compressed", "low", ALWAYS},
     {"compressed", "shifted", ALWAYS},
