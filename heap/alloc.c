@@ -182,7 +182,8 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
         }
     }
     if (tag) large_set_entry(block, tag);
-    if (h && unlikely((++h->ticks & 63) == 0)) thread_heap_tick(h);
+    /* A program may allocate large blocks only, and few; beside one the look at the clock is cheap. */
+    if (h && (++h->ticks & (heap_options.watch ? 0 : 7)) == 0) thread_heap_tick(h);
     if (h) end_of_call(h);
     if (unlikely(heap_tls.ending)) thread_heap_release();
     return block;

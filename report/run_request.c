@@ -104,7 +104,9 @@ void request_implied(struct request *request)
     bool fails = request->fail >= 0;
     if (fails && request->leaks_off) usage_error("run", "--fail needs --leaks, which is off");
     char *rest = request->conf;
-    const char *leaks = fails && !request->leaks_exit && !request->leaks_every ? ",leaks:exit" : "";
+    /* What is lost at the end is asked for with --reclaim, too. */
+    bool wants_end = fails || (request->reclaim && !request->leaks_off);
+    const char *leaks = wants_end && !request->leaks_exit && !request->leaks_every ? ",leaks:exit" : "";
     const char *sample = (fails || request->leaks_exit || request->reclaim) && !request->sample ? ",sample:all" : "";
     request->conf = need_text("%s%s%s", sample, leaks, rest ? rest : "");
     free(rest);

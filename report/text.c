@@ -185,6 +185,8 @@ static void print_memory(FILE *to, const struct profile *profile)
     json_object_foreach((json_t *)memory, key, value)
     {
         if (!json_is_number(value)) continue;
+        /* What a collection tells. */
+        if (!profile_collected(profile) && (!strcmp(key, "reachable") || !strcmp(key, "lost") || !strcmp(key, "quarantine"))) continue;
         char label[32], human[32];
         char *clean = clean_text(key, strlen(key));
         snprintf(label, sizeof label, "%s", clean);
