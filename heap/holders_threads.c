@@ -18,6 +18,20 @@ static const struct root *run_around(const struct roots *roots, uintptr_t addres
     return NULL;
 }
 
+/* Where the present memory ends that the run is part of: our own thread-local memory lies in it, below the thread's control block, and
+   is left out of the roots. */
+static uintptr_t end_around(const struct roots *roots, const struct root *run, const struct cut *cut)
+{
+    uintptr_t end = run->to;
+    for (size_t i = 0; i < cut->n_ours; i++) {
+        const struct cut_range *o = &cut->ours[i];
+        if (o->from != end) continue;
+        const struct root *next = run_around(roots, o->to);
+        return next ? next->to : o->to;
+    }
+    return end;
+}
+
 static uintptr_t control_block(uintptr_t from, uintptr_t to)
 {
 #if defined(__x86_64__)
@@ -46,14 +60,15 @@ static struct holders_thread describe(const struct cut_thread *thread, const str
     struct holders_thread t = {.thread = thread};
     uintptr_t sp = thread->context ? registers_sp(thread->context) : thread->sp;
     const struct root *run = sp ? run_around(roots, sp & ~(uintptr_t)7) : NULL;
+    uintptr_t run_end = run ? end_around(roots, run, cut) : 0;
     if (run) {
         bool known = thread->stack_low < thread->stack_high;
         const struct map *map = maps_find(&roots->maps, sp);
         t.frames = known ? thread->stack_low : sp - run->from > MOST_FRAMES ? sp - MOST_FRAMES : run->from;
-        t.frames_end = known ? thread->stack_high : run->to - sp > MOST_FRAMES ? sp + MOST_FRAMES : run->to;
+        t.frames_end = known ? thread->stack_high : run_end - sp > MOST_FRAMES ? sp + MOST_FRAMES : run_end;
         t.used = t.frames <= sp && sp < t.frames_end ? (sp - RED_ZONE) & ~(uintptr_t)7 : t.frames;
         if (t.used < t.frames) t.used = t.frames;
-        uintptr_t tp = map && map->kind == MAP_KIND_MAIN_STACK ? 0 : control_block(sp, run->to);
+        uintptr_t tp = map && map->kind == MAP_KIND_MAIN_STACK ? 0 : control_block(sp, run_end);
         if (tp && tp < t.frames_end) set_tls(&t, tp, cut->tls_bytes);
         else if (tp && !known && tp - sp < 1024 * MIB) { /* a large stack, deeply used */
             set_tls(&t, tp, cut->tls_bytes);
@@ -61,7 +76,7 @@ static struct holders_thread describe(const struct cut_thread *thread, const str
         }
         if (t.tls > sp && t.tls < t.frames_end) t.frames_end = t.tls;
     }
-    if (run && t.tls_end > run->to) t.tls_end = run->to;
+    if (run && t.tls_end > run_end) t.tls_end = run_end;
     if (t.tp == 0 && thread->tp) set_tls(&t, thread->tp, cut->tls_bytes);
     return t;
 }

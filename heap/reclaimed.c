@@ -2,6 +2,7 @@
 #include "heap/reclaimed.h"
 #include "heap/large_table.h"
 #include "heap/meta.h"
+#include "heap/thread_heap.h"
 
 #define FIRST_PLACES 1024u
 #define GONE UINT32_MAX /* page of an entry that was taken out */
@@ -119,7 +120,12 @@ void reclaimed_reuse(void *block, unsigned class)
     bool medium = class_is_medium(class);
     struct pool *p = pool_of(block, medium);
     if (likely(!atomic_load_explicit(&p->reclaimed, memory_order_relaxed))) return;
-    if (tag_is_reclaimed(pool_tag(p, slot_in_pool(block, class, medium)))) __builtin_memset(block, 0, class_size[class]);
+    unsigned slot = slot_in_pool(block, class, medium);
+    if (!tag_is_reclaimed(pool_tag(p, slot))) return;
+    heap_tls.slot_in_hand = true; /* memset is libc's */
+    __builtin_memset(block, 0, class_size[class]);
+    pool_set_tag(p, slot, 0);
+    heap_tls.slot_in_hand = false;
 }
 
 void reclaimed_forget_pool(struct pool *p)

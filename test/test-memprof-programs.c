@@ -23,9 +23,9 @@ static struct ran run(const char *conf, const char *program, const char *test)
 }
 
 /* The library's own profile at several rates, and none; with collections, which keep every caller and take every block by the
-   slow path; the heap verified, a tiny nursery; a stack by frame pointers. */
+   slow path; the heap verified, a small nursery; a stack by frame pointers. */
 static const char *const plain[] = {"seed:3", "seed:4,sample:0", "seed:5,sample:all", "seed:6,sample:4K,unwind:fp",
-                                    "seed:7,sample:0,collect:report,verify:yes", "seed:8,collect:report,nursery:256K"};
+                                    "seed:7,sample:0,collect:report,verify:yes", "seed:8,collect:report,nursery:8M"};
 static const char *const collecting[] = {"collect:report", "collect:report,sample:0,verify:yes", "collect:report,sample:all",
                                          "collect:report,snapshot:no,verify:yes"};
 static const char *const reclaiming[] = {"collect:reclaim,reclaim_delay:0",
