@@ -10,6 +10,7 @@
 static uint64_t *volatile noise[NOISE_BLOCKS];
 static concealed lost[LOST];
 static uint64_t state = 88172645463325252;
+static bool verified;
 
 static uint64_t next(void)
 {
@@ -26,8 +27,9 @@ static uint64_t value(int kind)
     } number;
     uint64_t r = next();
     switch (kind) {
-    case 0:
-        return r;
+    case 0: /* Anything.  With `verify` nothing that may be an address: a word that is older than a block and happens to be the block's
+               address is no pointer to it, and a minor collection need not look at it again, as the full mark does that it is held against. */
+        return verified ? r | (uint64_t)1 << 47 : r;
     case 1: /* a double */
         number.d = (double)(int64_t)r / 1e9;
         return number.u;
@@ -57,6 +59,8 @@ NOINLINE static void lose(void)
 
 int main(void)
 {
+    const char *conf = getenv("GLEANER_CONF");
+    verified = conf && strstr(conf, "verify:yes");
     collections_are_there();
     fill();
     lose();
