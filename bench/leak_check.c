@@ -84,14 +84,17 @@ int main(int count, char **argument)
     for (int i = 0; i < checks; i++) timed("major", 0);
     if (gleaner_collect)
         for (int i = 0; i < checks; i++) {
-            /* 32 MiB of young blocks that stay, and a hundredth of the old ones written to. */
+            /* 32 MiB of young blocks that stay, and a hundredth of the old memory written to, by pages. */
             struct node *young = NULL;
             for (size_t k = 0; k < 32u * 1024 * 1024 / sizeof *young; k++) {
                 struct node *new = calloc(1, sizeof *new);
                 new->to[0] = young;
                 young = new;
             }
-            for (size_t k = 0; k < n / 100; k++) nodes[random_number() % n]->to[1] = young;
+            for (size_t k = 0; k < n / 100; k += 28) {
+                size_t from = random_number() % (n - 28);
+                for (size_t i = 0; i < 28; i++) nodes[from + i]->to[1] = young;
+            }
             timed("minor", 1);
         }
     atomic_store(&over, 1);

@@ -111,7 +111,7 @@ static struct minor minor(uintptr_t guard)
     struct mark_stats s;
     mark_stats(m, &s);
     t.promoted = s.blocks;
-    white_make_old(&aged);
+    white_make_old(&aged, &white);
     remember_arm(&present);
     t.age = ms(step);
     mark_end(m);

@@ -287,7 +287,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
         of->lost = white.blocks - stats.blocks; /* only candidates: a major collection decides */
         of->lost_bytes = white.bytes - stats.bytes;
         step = collect_clock();
-        white_make_old(&aged);
+        white_make_old(&aged, &white);
         arenas_make_old();
         remember_arm(&present);
         of->sweep = collect_clock() - step;
@@ -304,7 +304,7 @@ done_roots:
 void collect_age(struct collection *of)
 {
     struct white_young aged;
-    white_make_old(&aged);
+    white_make_old(&aged, NULL);
     of->young = aged.blocks;
     of->young_bytes = aged.bytes;
     arenas_make_old();

@@ -39,10 +39,11 @@ static bool map_area(struct white_area *a, size_t granules, size_t pools)
 {
     a->granules = granules;
     a->bits_bytes = round_up(granules / 8 + 64, OS_PAGE);
-    a->class_bytes = round_up(pools + 1, OS_PAGE);
+    a->class_bytes = round_up(2 * (pools + 1), OS_PAGE);
     a->bits = os_map(a->bits_bytes);
     a->class_of = pools ? os_map(a->class_bytes) : NULL;
     if (!a->bits || (pools && !a->class_of)) return false;
+    a->had = a->class_of ? a->class_of + pools + 1 : NULL;
     /* Touched at random by the marker; a heap of a GiB needs four huge pages here. */
     if (a->bits_bytes >= 2 * MIB) os_prefer_huge(a->bits, a->bits_bytes);
     return true;
@@ -69,6 +70,7 @@ static void fill_pool(struct white *w, bool medium, struct pool *p, bool young)
         a->bits[(first + i) / 64] = bits;
         blocks += (unsigned)__builtin_popcountll(bits);
     }
+    a->had[index] = blocks != 0;
     w->blocks += blocks;
     w->bytes += (uint64_t)blocks * class_size[p->class];
 }
@@ -260,7 +262,7 @@ static bool make_old_large(uint32_t page, size_t bytes, void *user)
     return true;
 }
 
-void white_make_old(struct white_young *y)
+void white_make_old(struct white_young *y, const struct white *w)
 {
     *y = (struct white_young){0};
     for (unsigned medium = 0; medium < 2; medium++) {
@@ -268,7 +270,7 @@ void white_make_old(struct white_young *y)
         pool_range(medium, &first, &count);
         for (uint32_t i = 0; i < count; i++) {
             struct pool *p = pool_of_id(first + i);
-            if (p->class == 0) continue;
+            if (p->class == 0 || (w && !w->area[medium].had[i])) continue;
             uint64_t young = make_old_pool(state_of((void *)pool_base(p), medium),
                                            pool_bytes(p) >> (medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT));
             y->blocks += young;

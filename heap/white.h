@@ -22,6 +22,7 @@ struct white_area {
     unsigned shift;    /* log2 of a granule */
     uint64_t *bits;    /* granules / 64, rounded up */
     uint8_t *class_of; /* of each pool: class, 0 none; NULL for large */
+    uint8_t *had;      /* by pool: not 0 where white_make found a block; behind class_of */
     size_t bits_bytes, class_bytes;
 };
 
@@ -85,11 +86,12 @@ void white_each(const struct white *, void (*each)(const struct white_block *, v
 /* Calls `each` for every ignored live block (heap_ignore): they are roots. */
 void white_each_ignored(void (*each)(uintptr_t start, size_t bytes, void *user), void *user);
 
-/* Makes every young block old.  In a stopped world, or where nothing else runs. */
+/* Makes every young block old.  In a stopped world, or where nothing else runs.  `young` (NULL: none), made as WHITE_YOUNG since anything else
+   ran, tells the pools that have any, so that the others' states are not read. */
 struct white_young {
     uint64_t blocks, bytes; /* that were young */
 };
-void white_make_old(struct white_young *);
+void white_make_old(struct white_young *, const struct white *young);
 
 /* Is the slot at a block's start allocated now (by its state byte)? */
 bool white_is_live(const struct white_block *);

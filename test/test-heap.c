@@ -573,7 +573,7 @@ START_TEST(test_old_when_freed)
         size_t size = sizes[i / 2];
         bool elsewhere = i % 2;
         void *old = heap_malloc(size);
-        white_make_old(&aged);
+        white_make_old(&aged, NULL);
         void *young = heap_malloc(size);
         ck_assert_msg(!old_when_freed(young, elsewhere), "a young block of %zu", size);
         ck_assert_msg(old_when_freed(old, elsewhere), "an old block of %zu", size);
@@ -587,7 +587,7 @@ START_TEST(test_old_when_freed)
         seen.old = false;
         ck_assert_ptr_eq(heap_realloc(block, in_place[i][0] - 1), block);
         ck_assert(!seen.old);
-        white_make_old(&aged);
+        white_make_old(&aged, NULL);
         seen.resized = 0;
         ck_assert_ptr_eq(heap_realloc(block, in_place[i][1]), block);
         ck_assert_uint_eq(seen.resized, 1);
@@ -596,14 +596,14 @@ START_TEST(test_old_when_freed)
     }
     /* Copied to another place: the old block was freed, the new one is young. */
     void *block = heap_malloc(90);
-    white_make_old(&aged);
+    white_make_old(&aged, NULL);
     seen.old = false;
     block = heap_realloc(block, 500);
     ck_assert(seen.old);
     ck_assert(!old_when_freed(block, false));
     /* Its pages were moved: the place is new. */
     block = heap_malloc(8 * MIB);
-    white_make_old(&aged);
+    white_make_old(&aged, NULL);
     seen.resized = 0;
     void *wall = heap_malloc(8 * MIB), *moved = heap_realloc(block, 64 * MIB);
     if (seen.resized) ck_assert(seen.old);

@@ -97,7 +97,7 @@ static void *lose(size_t bytes, int fill)
 static void clear(void)
 {
     struct white_young young;
-    white_make_old(&young);
+    white_make_old(&young, NULL);
     size_t room = verdict->room;
     memset(verdict, 0, sizeof *verdict);
     verdict->room = room;

@@ -455,7 +455,7 @@ static void *collect_paused(void *user)
     }
     must(white.blocks == young);
     if (c->arm) {
-        white_make_old(&aged);
+        white_make_old(&aged, NULL);
         must(aged.blocks == young);
         for (unsigned i = 0; i < blocks; i++) block[i].old = true;
         remember_arm(&present);
@@ -577,7 +577,7 @@ static void aged_without_model(void)
     struct present present;
     struct white_young aged;
     present_start(&present, PRESENT_SCAN);
-    white_make_old(&aged);
+    white_make_old(&aged, NULL);
     remember_arm(&present);
     present_end(&present);
     remember_settle();
