@@ -131,7 +131,8 @@ struct gleaner_tracker {
     void (*promote)(const struct gleaner_sample *, void *data, void *user);       /* a collection found it: it is old now */
     void (*dealloc_young)(const struct gleaner_sample *, void *data, void *user); /* it was freed before any did */
     void (*dealloc_old)(const struct gleaner_sample *, void *data, void *user);
-    void (*lost)(const struct gleaner_sample *, void *data, void *user); /* nothing reaches it any more; it may be freed yet */
+    void (*lost)(const struct gleaner_sample *, void *data, void *user); /* nothing reaches it any more; it may be freed yet, or found
+                                                                            again, and called lost once more */
     void (*reclaimed)(const struct gleaner_sample *, void *data, void *user); /* it was lost, and taken back: its end */
 };
 
@@ -214,7 +215,7 @@ struct gleaner_arena;
 
 enum { GLEANER_ARENA_OLD = 1 }; /* its blocks are old from the start */
 
-/* NULL: no memory, or `bytes` is not in 1 … 2^40. Any thread. */
+/* NULL: no memory, or `bytes` is not in 1 … 2^40. Any thread. With NULL for an arena the calls below do nothing, or return EINVAL. */
 GLEANER_API extern struct gleaner_arena *gleaner_arena_begin(void *memory, size_t bytes, int flags);
 
 /* A block was cut from the arena, or given back to it.  0; EINVAL: it does not lie in the arena, is not aligned to 8, or

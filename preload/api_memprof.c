@@ -39,7 +39,7 @@ int gleaner_memprof_counts(unsigned long profile, struct gleaner_memprof_counts 
 
 int gleaner_memprof_custom(void *block, size_t bytes)
 {
-    if (elsewhere()) return EINVAL;
+    if (elsewhere() || bytes > PTRDIFF_MAX) return EINVAL;
     KEEPING_ERRNO(int, memprof_custom(block, bytes));
 }
 
@@ -79,41 +79,49 @@ int gleaner_weak_drop(unsigned long handle) { KEEPING_ERRNO(int, memprof_weak_dr
 
 struct gleaner_arena *gleaner_arena_begin(void *memory, size_t bytes, int flags)
 {
+    if ((uintptr_t)memory + bytes < bytes) return NULL; /* around the end of all addresses */
     KEEPING_ERRNO(struct gleaner_arena *, memprof_arena_begin(memory, bytes, flags));
 }
 
 int gleaner_arena_alloc(struct gleaner_arena *arena, void *block, size_t bytes)
 {
+    if (!arena) return EINVAL;
     KEEPING_ERRNO(int, memprof_arena_alloc(arena, block, bytes));
 }
 
 int gleaner_arena_free(struct gleaner_arena *arena, void *block)
 {
+    if (!arena) return EINVAL;
     KEEPING_ERRNO(int, memprof_arena_free(arena, block));
 }
 
 int gleaner_arena_bulk(struct gleaner_arena *arena, const struct gleaner_piece *pieces, size_t count)
 {
+    if (!arena) return EINVAL;
     KEEPING_ERRNO(int, memprof_arena_bulk(arena, pieces, count));
 }
 
 void gleaner_arena_reset(struct gleaner_arena *arena)
 {
     int before = errno;
-    memprof_arena_reset(arena);
+    if (arena) memprof_arena_reset(arena);
     errno = before;
 }
 
 void gleaner_arena_end(struct gleaner_arena *arena)
 {
     int before = errno;
-    memprof_arena_end(arena);
+    if (arena) memprof_arena_end(arena);
     errno = before;
 }
 
 enum gleaner_state gleaner_arena_state(struct gleaner_arena *arena, const void *block)
 {
-    return (enum gleaner_state)memprof_arena_state(arena, block);
+    return arena ? (enum gleaner_state)memprof_arena_state(arena, block) : GLEANER_NO_BLOCK;
 }
 
-void gleaner_arena_lost(struct gleaner_arena *arena, struct gleaner_count *to) { memprof_arena_lost(arena, to); }
+void gleaner_arena_lost(struct gleaner_arena *arena, struct gleaner_count *to)
+{
+    *to = (struct gleaner_count){0};
+    if (arena) memprof_arena_lost(arena, to);
+}

@@ -122,7 +122,6 @@ static const struct row whole_programs[] = {
     {"no-pread", "", ALWAYS},
     {"unfrozen-always", "", ALWAYS},
     {"retention", "", ALWAYS},
-    {"large-row", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
     {"fork-dlopen", "@libgraph-lib.so", ALWAYS},
     {"graph", "plain 1", ALWAYS},
