@@ -8,6 +8,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/kernel_roots.h"
 #include "heap/grow.h"
+#include "heap/kernel_dirent.h"
 #include "heap/print.h"
 #include "heap/proc_text.h"
 #include "heap/syscall.h"
@@ -54,14 +55,6 @@ void words_free(struct words *w)
     grow_free(w->word, w->room, 2 * sizeof *w->word);
     *w = (struct words){0};
 }
-
-struct kernel_dirent {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
 
 /* A link's target is not ended by a zero. */
 static bool is_epoll(long folder, const char *name)

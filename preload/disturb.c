@@ -22,6 +22,11 @@ static bool within(struct range r, uint64_t p)
 }
 
 /* Stores the executable segments of the object that holds the address `of`. */
+static bool is_of_libc(uint64_t p)
+{
+    return within(libc_text[0], p) || within(libc_text[1], p) || within(libc_text[2], p);
+}
+
 struct search {
     uintptr_t of;
     struct range text;
@@ -58,11 +63,10 @@ void disturb_start(void)
     static const char *const one_of_each[] = {"syscall", "pthread_create", "aio_suspend"};
     for (unsigned i = 0; i < 3; i++) {
         uintptr_t in_it = (uintptr_t)dlsym(RTLD_NEXT, one_of_each[i]);
-        if (in_it) libc_text[i] = text_around(in_it);
+        if (!in_it) continue;
+        if (i == 0) libc_syscall = (struct range){in_it, in_it + 64}; /* 40 bytes in glibc 2.36 */
+        if (!is_of_libc(in_it)) libc_text[i] = text_around(in_it);
     }
-    uintptr_t in_libc = (uintptr_t)dlsym(RTLD_NEXT, "syscall");
-    if (!in_libc) return;
-    libc_syscall = (struct range){in_libc, in_libc + 64}; /* 40 bytes in glibc 2.36 */
 }
 
 /* Waits, none of which SA_RESTART restarts.  (signal(7), and tried.) */
@@ -124,11 +128,6 @@ static bool is_transfer(long nr)
     default:
         return false;
     }
-}
-
-static bool is_of_libc(uint64_t p)
-{
-    return within(libc_text[0], p) || within(libc_text[1], p) || within(libc_text[2], p);
 }
 
 /* Does the stack above `sp` hold a return address of ours?  libc's frames below a wrapper are well

@@ -40,12 +40,19 @@ static bool is_still(const struct heap_tls *tls, const struct thread_heap *h)
     return n == (long)sizeof heap && heap == h;
 }
 
+/* The words of the thread that has the heap of this number; NULL: none has. */
+static const struct heap_tls *words_of(uint32_t number)
+{
+    struct thread_heap *h = thread_heap_by_number(number);
+    const struct heap_tls *tls = h ? atomic_load(&h->tls) : NULL;
+    return tls && is_still(tls, h) ? tls : NULL;
+}
+
 bool own_tls_slot_in_hand(void)
 {
     for (uint32_t i = 0, count = thread_heap_count(); i < count; i++) {
-        struct thread_heap *h = thread_heap_by_number(i);
-        const struct heap_tls *tls = h ? atomic_load(&h->tls) : NULL;
-        if (tls && is_still(tls, h) && tls->slot_in_hand) return true;
+        const struct heap_tls *tls = words_of(i);
+        if (tls && tls->slot_in_hand) return true;
     }
     return false;
 }
@@ -54,9 +61,8 @@ size_t own_tls(struct cut_range *to, size_t room)
 {
     size_t n = 0;
     for (uint32_t i = 0, count = (uint32_t)own_tls_most(); i < count; i++) {
-        struct thread_heap *h = thread_heap_by_number(i);
-        const struct heap_tls *tls = h ? atomic_load(&h->tls) : NULL;
-        if (!tls || !is_still(tls, h)) continue;
+        const struct heap_tls *tls = words_of(i);
+        if (!tls) continue;
         uintptr_t from = (uintptr_t)tls - (uintptr_t)before;
         if (n < room) to[n] = (struct cut_range){from, from + bytes};
         n++;

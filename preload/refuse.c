@@ -1,6 +1,7 @@
 /* refuse.c: what the process is now.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/refuse.h"
+#include "heap/kernel_dirent.h"
 #include "heap/print.h"
 #include "heap/proc_text.h"
 #include "heap/syscall.h"
@@ -60,14 +61,6 @@ static const char *by_mappings(uint32_t pid)
     return why;
 }
 
-struct kernel_dirent {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
-
 /* Calls `each` for every entry of a folder of /proc that is a number, until it returns a reason; `unknown` where it cannot be read. */
 static const char *each_entry(const char *path, char *memory, size_t bytes, const char *unknown,
                               const char *(*each)(long folder, const char *name, uint32_t pid), uint32_t pid)
@@ -92,9 +85,7 @@ static const char *of_descriptor(long folder, const char *name, uint32_t pid)
     long n = raw_syscall(SYS_readlinkat, folder, name, target, sizeof target);
     if (n != (long)sizeof ring - 1) return NULL;
     target[n] = 0;
-    return proc_after(target, ring)
-               ? RINGS
-               : NULL;
+    return proc_after(target, ring) ? RINGS : NULL;
 }
 
 static bool shares_memory(uint32_t pid, uint32_t other)

@@ -18,6 +18,7 @@
    4. A signal that arrives late finds another stop number, or none, and returns at once.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/stop.h"
+#include "heap/kernel_dirent.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 #include "preload/disturb.h"
@@ -189,14 +190,6 @@ static void ask(struct stopper *w, uint32_t tid)
         r->state = e == -ESRCH ? THREAD_GONE : THREAD_SILENT;
     }
 }
-
-struct kernel_dirent {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
 
 /* One pass over the threads; false if they cannot be listed. */
 static bool list_and_ask(struct stopper *w)

@@ -155,8 +155,6 @@ static void keep_shared(const uintptr_t *from, const uintptr_t *to, enum root_ki
     }
 }
 
-static void hear(void);
-
 static uintptr_t pc_of(const void *context)
 {
     const ucontext_t *c = context;
@@ -172,6 +170,20 @@ bool take_cut_found_us_at_work(void)
     for (size_t i = 0; i < thread_count; i++)
         if (threads[i].context && own_text_holds(pc_of(threads[i].context))) return true;
     return own_tls_slot_in_hand();
+}
+
+static void hear(void)
+{
+    if (told) {
+        take_cut_scan_unfrozen(told->range, told->n < UNFROZEN_ROOM ? told->n : UNFROZEN_ROOM);
+        told->n = 0;
+        return;
+    }
+    size_t bytes = round_up(sizeof *told, OS_PAGE);
+    long at = raw_syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if ((unsigned long)at >= -4095UL) return;
+    told = (struct told *)at;
+    own_memory_add((uintptr_t)told, (uintptr_t)told + bytes);
 }
 
 const char *take_cut(struct cut *cut, const struct stop_result *result, bool frozen_follows)
@@ -232,20 +244,6 @@ size_t take_cut_unfrozen(const struct cut *cut, struct cut_range *to, size_t roo
         told->n = some;
     }
     return n;
-}
-
-static void hear(void)
-{
-    if (told) {
-        take_cut_scan_unfrozen(told->range, told->n < UNFROZEN_ROOM ? told->n : UNFROZEN_ROOM);
-        told->n = 0;
-        return;
-    }
-    size_t bytes = round_up(sizeof *told, OS_PAGE);
-    long at = raw_syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if ((unsigned long)at >= -4095UL) return;
-    told = (struct told *)at;
-    own_memory_add((uintptr_t)told, (uintptr_t)told + bytes);
 }
 
 void take_cut_forked(void)
