@@ -54,9 +54,8 @@ void symtab_read(struct symtab *table, Dwfl_Module *module, enum symtab_kind kin
     if (table->count) qsort(table->entries, table->count, sizeof *table->entries, compare_entries);
 }
 
-const char *symtab_find(const struct symtab *table, uint64_t address)
+static size_t first_above(const struct symtab *table, uint64_t address)
 {
-    enum { NESTED = 16 }; /* labels inside a function, aliases of shorter size */
     size_t low = 0, high = table->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -65,6 +64,13 @@ const char *symtab_find(const struct symtab *table, uint64_t address)
         else
             high = middle;
     }
+    return low;
+}
+
+const char *symtab_find(const struct symtab *table, uint64_t address)
+{
+    enum { NESTED = 16 }; /* labels inside a function, aliases of shorter size */
+    size_t low = first_above(table, address);
     const char *label = NULL;
     for (size_t i = low; i-- > 0 && low - i <= NESTED;) {
         const struct symtab_entry *entry = &table->entries[i];
@@ -77,14 +83,7 @@ const char *symtab_find(const struct symtab *table, uint64_t address)
 const char *symtab_find_data(const struct symtab *table, uint64_t address, uint64_t *start, uint64_t *size)
 {
     enum { ALIASES = 16 };
-    size_t low = 0, high = table->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (table->entries[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = first_above(table, address);
     for (size_t i = low; i-- > 0 && low - i <= ALIASES;) {
         const struct symtab_entry *entry = &table->entries[i];
         if (address - entry->address >= entry->size) continue;

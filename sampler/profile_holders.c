@@ -40,21 +40,11 @@ struct writing {
     char name[NAME_BYTES];
 };
 
-__attribute__((format(printf, 2, 3))) static void put(struct protobuf *b, const char *format, ...)
-{
-    char line[256];
-    va_list args;
-    va_start(args, format);
-    size_t n = print_to_v(line, sizeof line, format, args);
-    va_end(args);
-    protobuf_raw(b, line, n < sizeof line ? n : sizeof line - 1);
-}
-
 /* ---- call stacks ---- */
 
 static long new_stack(struct writing *g, uint32_t *index)
 {
-    put(&g->stacks, g->listed ? ",[" : "[");
+    profile_put(&g->stacks, g->listed ? ",[" : "[");
     *index = ++g->listed;
     return (long)*index - 1;
 }
@@ -68,10 +58,10 @@ static long list_stack(struct writing *g, uint32_t stack)
     for (uint32_t frame = stack, next; frame; frame = next) {
         uint32_t location = profile_table_location(&g->w->table, frame, &next);
         if (location == 0) continue;
-        put(&g->stacks, any ? ",%u" : "%u", location);
+        profile_put(&g->stacks, any ? ",%u" : "%u", location);
         any = true;
     }
-    put(&g->stacks, "]");
+    profile_put(&g->stacks, "]");
     return index;
 }
 
@@ -83,7 +73,7 @@ static long list_caller(struct writing *g, uint32_t caller)
     uint32_t location = profile_table_caller(&g->w->table, address, holder_module_around(address - 1));
     if (location == 0) return -1;
     long index = new_stack(g, &g->caller_index[caller]);
-    put(&g->stacks, "%u]", location);
+    profile_put(&g->stacks, "%u]", location);
     return index;
 }
 
@@ -112,20 +102,20 @@ static void put_root(struct writing *g, const struct holders_direct *root)
 {
     uint32_t unit = holders_unit_at(&g->retained, root->at);
     uint64_t at = root->at >= HOLDERS_KERNEL ? root->at - HOLDERS_KERNEL : root->at;
-    put(g->out, "{\"area\":%u,\"at\":%lu", g->retained.unit[unit].area, (unsigned long)at);
+    profile_put(g->out, "{\"area\":%u,\"at\":%lu", g->retained.unit[unit].area, (unsigned long)at);
     const struct holders_thread *t = root->kind == ROOT_STACK ? holders_frames_at(&g->holders->threads, (uintptr_t)root->at) : NULL;
     bool left = t && root->at < t->used;
-    if (root->kind == ROOT_REGISTERS) put(g->out, ",\"how\":\"register\"");
-    if (left) put(g->out, ",\"how\":\"left\"");
+    if (root->kind == ROOT_REGISTERS) profile_put(g->out, ",\"how\":\"register\"");
+    if (left) profile_put(g->out, ",\"how\":\"left\"");
     uint32_t frame = t && !left ? frame_location(g, (uintptr_t)root->at) : 0;
-    if (frame) put(g->out, ",\"frame\":%u", frame);
+    if (frame) profile_put(g->out, ",\"frame\":%u", frame);
 }
 
 static void put_steps(struct writing *g, const struct holders_step *step, size_t n, size_t left_out)
 {
     long stack = -1;
     size_t repeat = 0;
-    put(g->out, ",\"steps\":[");
+    profile_put(g->out, ",\"steps\":[");
     for (size_t i = 0; i < n; i++) {
         bool gap = i == 1 && left_out > 0;
         if (i > 0 && !gap && step[i].bytes == step[i - 1].bytes && step[i].offset == step[i - 1].offset &&
@@ -133,13 +123,13 @@ static void put_steps(struct writing *g, const struct holders_step *step, size_t
             repeat++;
             continue;
         }
-        if (i > 0) put(g->out, ",%lu],", (unsigned long)repeat);
+        if (i > 0) profile_put(g->out, ",%lu],", (unsigned long)repeat);
         stack = stack_of_tag(g, step[i].tag);
         repeat = 1;
-        put(g->out, "[%ld,%lu,%ld", stack, (unsigned long)step[i].bytes, step[i].offset == SIZE_MAX ? -1L : (long)step[i].offset);
+        profile_put(g->out, "[%ld,%lu,%ld", stack, (unsigned long)step[i].bytes, step[i].offset == SIZE_MAX ? -1L : (long)step[i].offset);
     }
-    put(g->out, n > 0 ? ",%lu]]" : "]", (unsigned long)repeat);
-    if (left_out) put(g->out, ",\"left_out\":%lu", (unsigned long)left_out);
+    profile_put(g->out, n > 0 ? ",%lu]]" : "]", (unsigned long)repeat);
+    if (left_out) profile_put(g->out, ",\"left_out\":%lu", (unsigned long)left_out);
 }
 
 static void put_way(struct writing *g, uint32_t number, bool first)
@@ -147,18 +137,18 @@ static void put_way(struct writing *g, uint32_t number, bool first)
     struct holders_step step[STEPS];
     const struct holders_direct *root;
     size_t left_out, n = holders_way(g->holders, number, step, STEPS, &left_out, &root);
-    if (!first) put(g->out, ",");
+    if (!first) profile_put(g->out, ",");
     put_root(g, root);
     put_steps(g, step, n, left_out);
-    if (g->retained.low) put(g->out, ",\"only\":[%u,%u]", g->retained.low[number], g->retained.high[number]);
-    put(g->out, "}");
+    if (g->retained.low) profile_put(g->out, ",\"only\":[%u,%u]", g->retained.low[number], g->retained.high[number]);
+    profile_put(g->out, "}");
 }
 
 static void put_group(struct writing *g, const struct holder_stack *s, bool first)
 {
     uint32_t unreached = 0, ignored = 0;
     bool none = true;
-    put(g->out, "%s{\"stack\":%ld,\"live\":%u,\"ways\":[", first ? "" : ",", list_stack(g, s->stack), s->live);
+    profile_put(g->out, "%s{\"stack\":%ld,\"live\":%u,\"ways\":[", first ? "" : ",", list_stack(g, s->stack), s->live);
     for (uint32_t i = 0; i < s->count; i++) {
         uintptr_t block = g->targets.block[s->first + i];
         uint32_t number = block ? holders_graph_number(&g->holders->graph, block) : HOLDERS_NO_BLOCK;
@@ -171,7 +161,7 @@ static void put_group(struct writing *g, const struct holder_stack *s, bool firs
             unreached++;
         }
     }
-    put(g->out, "],\"unreached\":%u,\"ignored\":%u}", unreached, ignored);
+    profile_put(g->out, "],\"unreached\":%u,\"ignored\":%u}", unreached, ignored);
 }
 
 /* ---- areas ---- */
@@ -179,14 +169,14 @@ static void put_group(struct writing *g, const struct holder_stack *s, bool firs
 static void put_thread(struct writing *g, const struct holders_thread *t)
 {
     char path[64], name[32];
-    put(g->out, ",\"tid\":%u", t->thread->tid);
+    profile_put(g->out, ",\"tid\":%u", t->thread->tid);
     print_to(path, sizeof path, "/proc/%u/task/%u/comm", g->parent, t->thread->tid);
     long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0L), n = 0;
     if (fd >= 0) n = raw_syscall(SYS_read, fd, name, sizeof name - 1);
     if (fd >= 0) raw_syscall(SYS_close, fd);
     if (n <= 0) return;
     name[name[n - 1] == '\n' ? n - 1 : n] = 0;
-    put(g->out, ",\"thread\":");
+    profile_put(g->out, ",\"thread\":");
     profile_json_string(g->out, name);
 }
 
@@ -215,23 +205,23 @@ static const char *mapping_name(struct writing *g, uintptr_t address)
 static void put_area(struct writing *g, const struct holder_area *a, bool first, uint32_t *named)
 {
     static const char *const kinds[] = {"frames", "tls", "module", "mapping", "kernel", "ignored"};
-    put(g->out, "%s{\"kind\":\"%s\"", first ? "" : ",", kinds[a->kind]);
+    profile_put(g->out, "%s{\"kind\":\"%s\"", first ? "" : ",", kinds[a->kind]);
     if (a->kind == AREA_FRAMES || a->kind == AREA_TLS) put_thread(g, a->thread);
-    if (a->kind == AREA_TLS) put(g->out, ",\"tp\":%lu", (unsigned long)a->thread->tp);
+    if (a->kind == AREA_TLS) profile_put(g->out, ",\"tp\":%lu", (unsigned long)a->thread->tp);
     if (a->kind == AREA_MODULE) {
         const struct module *m = module_get(a->module);
-        put(g->out, ",\"mapping\":%u,\"bias\":%lu", a->module, (unsigned long)(m ? m->bias : 0));
+        profile_put(g->out, ",\"mapping\":%u,\"bias\":%lu", a->module, (unsigned long)(m ? m->bias : 0));
         profile_table_use(&g->w->table, a->module);
     }
     if (a->kind == AREA_MAPPING) {
-        put(g->out, ",\"from\":%lu,\"to\":%lu", (unsigned long)a->from, (unsigned long)a->to);
+        profile_put(g->out, ",\"from\":%lu,\"to\":%lu", (unsigned long)a->from, (unsigned long)a->to);
         const char *name = (*named)++ < NAMED_MAPPINGS ? mapping_name(g, a->from) : NULL;
         if (name) {
-            put(g->out, ",\"name\":");
+            profile_put(g->out, ",\"name\":");
             profile_json_string(g->out, name);
         }
     }
-    put(g->out, "}");
+    profile_put(g->out, "}");
 }
 
 /* ---- the whole ---- */
@@ -239,37 +229,37 @@ static void put_area(struct writing *g, const struct holder_area *a, bool first,
 static void put_units(struct writing *g)
 {
     const struct holders_retained *r = &g->retained;
-    put(g->out, ",\"units\":[");
+    profile_put(g->out, ",\"units\":[");
     for (size_t i = 0; i < r->units; i++) {
         const struct holders_unit *u = &r->unit[i];
         bool kernel = u->from >= HOLDERS_KERNEL;
-        put(g->out, "%s[%u,%lu,%lu]", i ? "," : "", u->area, kernel ? 0 : (unsigned long)u->from,
+        profile_put(g->out, "%s[%u,%lu,%lu]", i ? "," : "", u->area, kernel ? 0 : (unsigned long)u->from,
             kernel ? 0 : (unsigned long)(u->to - u->from));
     }
-    put(g->out, "]");
+    profile_put(g->out, "]");
     if (!r->low) return;
-    put(g->out, ",\"shares\":[");
+    profile_put(g->out, ",\"shares\":[");
     for (size_t i = 0; i < r->shares; i++)
-        put(g->out, "%s[%u,%u,%lu,%lu]", i ? "," : "", r->share[i].low, r->share[i].high, (unsigned long)r->share[i].blocks,
+        profile_put(g->out, "%s[%u,%u,%lu,%lu]", i ? "," : "", r->share[i].low, r->share[i].high, (unsigned long)r->share[i].blocks,
             (unsigned long)r->share[i].bytes);
-    put(g->out, "]");
+    profile_put(g->out, "]");
 }
 
 static void put_all(struct writing *g)
 {
     const struct holders *h = g->holders;
     uint32_t named = 0;
-    put(g->out, ",\"complete\":%s,\"reached\":{\"objects\":%u,\"bytes\":%lu},\"unreached\":{\"objects\":%lu,\"bytes\":%lu}",
+    profile_put(g->out, ",\"complete\":%s,\"reached\":{\"objects\":%u,\"bytes\":%lu},\"unreached\":{\"objects\":%lu,\"bytes\":%lu}",
         h->complete ? "true" : "false", h->graph.count, (unsigned long)h->graph.bytes,
         (unsigned long)(h->white.blocks - h->graph.count), (unsigned long)(h->white.bytes - h->graph.bytes));
-    put(g->out, ",\"groups\":[");
+    profile_put(g->out, ",\"groups\":[");
     for (uint32_t i = 0; i < g->targets.stacks && g->targets.stack[i].count; i++) /* those without come last */
         put_group(g, &g->targets.stack[i], i == 0);
-    put(g->out, "],\"stacks\":[");
+    profile_put(g->out, "],\"stacks\":[");
     protobuf_raw(g->out, g->stacks.data, g->stacks.used);
-    put(g->out, "],\"areas\":[");
+    profile_put(g->out, "],\"areas\":[");
     for (uint32_t i = 0; i < g->places.count; i++) put_area(g, &g->places.area[i], i == 0, &named);
-    put(g->out, "]");
+    profile_put(g->out, "]");
     put_units(g);
 }
 
@@ -294,7 +284,7 @@ void profile_holders(struct writer *w, const struct profile_about *about)
     const char *why_not = about->no_holders;
     struct writing *g = about->holders ? os_map(round_up(sizeof *g, OS_PAGE)) : NULL;
     protobuf_raw(&w->holders, mark, sizeof mark - 1);
-    put(&w->holders, "{\"version\":1");
+    profile_put(&w->holders, "{\"version\":1");
     if (g) {
         *g = (struct writing){.w = w, .out = &w->holders, .holders = about->holders, .parent = (uint32_t)about->pid};
         if (prepare(g)) put_all(g);
@@ -310,8 +300,8 @@ void profile_holders(struct writer *w, const struct profile_about *about)
         why_not = "no memory for the tables";
     }
     if (why_not) {
-        put(&w->holders, ",\"why_not\":");
+        profile_put(&w->holders, ",\"why_not\":");
         profile_json_string(&w->holders, why_not);
     }
-    put(&w->holders, "}");
+    profile_put(&w->holders, "}");
 }

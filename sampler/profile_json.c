@@ -27,7 +27,7 @@ static void text(struct protobuf *b, const char *s)
     protobuf_raw(b, s, strlen(s));
 }
 
-__attribute__((format(printf, 2, 3))) static void put(struct protobuf *b, const char *format, ...)
+void profile_put(struct protobuf *b, const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -70,9 +70,9 @@ static void string(struct protobuf *b, const char *s)
         if (n == 0)
             text(b, "\xef\xbf\xbd"), n = 1;
         else if (*p == '"' || *p == '\\')
-            put(b, "\\%c", *p);
+            profile_put(b, "\\%c", *p);
         else if (*p < 0x20 || *p == 0x7f)
-            put(b, "\\u%04x", *p);
+            profile_put(b, "\\u%04x", *p);
         else
             protobuf_raw(b, p, n);
         p += n;
@@ -83,18 +83,18 @@ static void string(struct protobuf *b, const char *s)
 static void named(struct protobuf *b, const char *key, const char *value)
 {
     if (!value) return;
-    put(b, ",\"%s\":", key);
+    profile_put(b, ",\"%s\":", key);
     string(b, value);
 }
 
 static void seconds(struct protobuf *b, const char *key, uint64_t ns)
 {
-    put(b, ",\"%s\":%lu.%09lu", key, (unsigned long)(ns / NS), (unsigned long)(ns % NS));
+    profile_put(b, ",\"%s\":%lu.%09lu", key, (unsigned long)(ns / NS), (unsigned long)(ns % NS));
 }
 
 static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_t bytes)
 {
-    put(b, "\"%s\":{\"objects\":%lu,\"bytes\":%lu},", key, (unsigned long)objects,
+    profile_put(b, "\"%s\":{\"objects\":%lu,\"bytes\":%lu},", key, (unsigned long)objects,
         (unsigned long)bytes);
 }
 
@@ -118,7 +118,7 @@ static void totals(struct protobuf *b, const struct heap_stats *s, const struct 
     total(b, "quarantined", lost->quarantined, lost->quarantined_bytes);
     total(b, "false_lost", wrong, wrong_bytes);
     total(b, "reached_again", lost->proofs[PROOF_REACHED], lost->proof_bytes[PROOF_REACHED]);
-    put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
+    profile_put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
     seconds(b, "time", s->peak_time);
     text(b, "}}");
 }
@@ -165,7 +165,7 @@ static void class(struct protobuf *b, const struct facts *f, unsigned number, bo
     const struct heap_class_stats *c = &f->heap.of[number];
     if (c->allocated == 0 && c->live == 0) return;
     uint64_t lost = lost_of_class(number);
-    put(b,
+    profile_put(b,
         "%s{\"size\":%lu,\"alloc\":{\"objects\":%lu,\"bytes\":%lu},\"live\":{\"objects\":%lu,"
         "\"bytes\":%lu},",
         *first ? "" : ",", (unsigned long)c->size, (unsigned long)c->allocated,
@@ -178,7 +178,7 @@ static void class(struct protobuf *b, const struct facts *f, unsigned number, bo
     uint64_t reclaimed, reclaimed_bytes;
     reclaim_of_class(number, &reclaimed, &reclaimed_bytes);
     if (f->reclaim.started) total(b, "reclaimed", reclaimed, reclaimed_bytes);
-    put(b, "\"pools\":%lu}", (unsigned long)c->pools);
+    profile_put(b, "\"pools\":%lu}", (unsigned long)c->pools);
     *first = false;
 }
 
@@ -194,12 +194,12 @@ static void classes(struct protobuf *b, const struct facts *f)
 static void milliseconds(struct protobuf *b, const char *key, double ms)
 {
     uint64_t ns = ms > 0 && ms < 1e12 ? (uint64_t)(ms * 1e6 + 0.5) : 0;
-    put(b, "%s%lu.%06lu", key, (unsigned long)(ns / 1000000), (unsigned long)(ns % 1000000));
+    profile_put(b, "%s%lu.%06lu", key, (unsigned long)(ns / 1000000), (unsigned long)(ns % 1000000));
 }
 
 static void spread(struct protobuf *b, const char *key, const struct collection_spread *s)
 {
-    put(b, ",\"%s\":{", key);
+    profile_put(b, ",\"%s\":{", key);
     milliseconds(b, "\"p50\":", s->p50);
     milliseconds(b, ",\"p99\":", s->p99);
     milliseconds(b, ",\"max\":", s->max);
@@ -208,7 +208,7 @@ static void spread(struct protobuf *b, const char *key, const struct collection_
 
 static void put_collections(struct protobuf *b, const struct collections *c)
 {
-    put(b,
+    profile_put(b,
         ",\"collections\":{\"minor\":%lu,\"major\":%lu,\"incomplete\":%lu,\"promoted_bytes\":%lu",
         (unsigned long)c->minor, (unsigned long)c->major, (unsigned long)c->incomplete,
         (unsigned long)c->promoted_bytes);
@@ -216,7 +216,7 @@ static void put_collections(struct protobuf *b, const struct collections *c)
     spread(b, "stop_ms", &c->stop);
     spread(b, "mark_ms", &c->mark);
     if (c->minor + c->major > 0) {
-        put(b, ",\"latest\":{\"major\":%s,\"complete\":%s",
+        profile_put(b, ",\"latest\":{\"major\":%s,\"complete\":%s",
             c->latest.kind == COLLECTION_MAJOR ? "true" : "false",
             c->latest.complete ? "true" : "false");
         if (!c->latest.complete) named(b, "why_not", c->latest.why_not);
@@ -265,13 +265,13 @@ static uint64_t resident(int pid)
 static void put_reclaim(struct protobuf *b, const struct reclaim_figures *f)
 {
     if (!f->started) return;
-    put(b, ",\"reclaim\":{\"on\":%s", f->off_why ? "false" : "true");
+    profile_put(b, ",\"reclaim\":{\"on\":%s", f->off_why ? "false" : "true");
     named(b, "why_off", f->off_why);
-    put(b, ",\"vetoes\":%lu,\"vetoes_after\":%lu,\"late\":%lu,\"kept\":{", (unsigned long)f->vetoes,
+    profile_put(b, ",\"vetoes\":%lu,\"vetoes_after\":%lu,\"late\":%lu,\"kept\":{", (unsigned long)f->vetoes,
         (unsigned long)f->vetoes_after, (unsigned long)f->late);
     for (unsigned i = 0, n = 0; i < ELIGIBLE_RULES; i++) {
         if (f->rule[i].blocks == 0) continue;
-        put(b, "%s\"%s\":{\"objects\":%lu,\"bytes\":%lu}", n++ ? "," : "", eligible_names[i], (unsigned long)f->rule[i].blocks,
+        profile_put(b, "%s\"%s\":{\"objects\":%lu,\"bytes\":%lu}", n++ ? "," : "", eligible_names[i], (unsigned long)f->rule[i].blocks,
             (unsigned long)f->rule[i].bytes);
     }
     text(b, "}}");
@@ -297,7 +297,7 @@ static void memory(struct protobuf *b, const struct heap_stats *s, const struct 
     uint64_t quarantined = take(&left, lost->quarantined_bytes);
     uint64_t lost_bytes = take(&left, lost->lost_bytes - lost->quarantined_bytes);
     uint64_t reachable = take(&left, s->live_bytes > lost->lost_bytes ? s->live_bytes - lost->lost_bytes : 0);
-    put(b,
+    profile_put(b,
         ",\"memory\":{\"rss\":%lu,\"pools\":%lu,\"large\":%lu,\"free_slots\":%lu,\"metadata\":%lu,"
         "\"reachable\":%lu,\"lost\":%lu,\"quarantine\":%lu,\"free\":%lu,\"other_mappings\":%lu}",
         (unsigned long)rss, (unsigned long)here.pools, (unsigned long)here.large,
@@ -310,7 +310,7 @@ static void sampler(struct protobuf *b)
 {
     struct sampler_stats s;
     sampler_stats(&s);
-    put(b,
+    profile_put(b,
         ",\"sampler\":{\"samples\":%lu,\"samples_freed\":%lu,\"live_entries\":%lu,"
         "\"dropped_entries\":%lu,\"stacks\":%lu,\"dropped_stacks\":%lu,\"one_frame\":%lu,"
         "\"early\":%lu,\"dropped_modules\":%lu,\"memory\":%lu}",
@@ -334,14 +334,14 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     collections(&facts->collections);
     read_young(facts);
     facts->lost_large_bytes = lost_large_bytes;
-    put(b, "{\"version\":1,\"pid\":%d,\"parent\":%d", about->pid, about->parent);
+    profile_put(b, "{\"version\":1,\"pid\":%d,\"parent\":%d", about->pid, about->parent);
     named(b, "command", about->command);
     named(b, "executable", about->executable);
     if (raw_syscall(SYS_uname, &facts->host) == 0) named(b, "host", facts->host.nodename);
     named(b, "reason", about->reason);
     seconds(b, "time", now);
     seconds(b, "start_time", about->start_time);
-    put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
+    profile_put(b, ",\"sample_bytes\":%lu", (unsigned long)sampler_interval());
     if (sampler_interval() == EXACT_BYTES) text(b, ",\"lambda\":1");
     totals(b, &facts->heap, &facts->lost, &facts->reclaim);
     classes(b, facts);
