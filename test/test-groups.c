@@ -8,6 +8,7 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/rank.h"
+#include "random_blocks.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define GUARD 0x5a5a1234cafe8765u
 #define MOST 80u
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -23,30 +23,6 @@
 #else
 #define LONG_LIST 5000000u
 #endif
-
-static uint64_t state;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
-static void seed(uint64_t n)
-{
-    state = n * 0x9e3779b97f4a7c15u + 1;
-}
-
-static uintptr_t mangled(uintptr_t address)
-{
-#if defined(__x86_64__)
-    address ^= GUARD;
-    return address << 17 | address >> 47;
-#else
-    return address ^ GUARD;
-#endif
-}
 
 static uintptr_t unmangled(uintptr_t word)
 {
@@ -94,33 +70,6 @@ static int by_address(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-static size_t random_size(void)
-{
-    switch (random_number() % 12) {
-    case 0:
-        return 1100 + random_number() % 30000;
-    case 1:
-        return 40000 + random_number() % 100000;
-    case 2:
-        return 300000 + random_number() % 1000000; /* asked for its pages */
-    default:
-        return 16 * (1 + random_number() % 12);
-    }
-}
-
-static uintptr_t pointer_to(const struct node *n)
-{
-    uintptr_t p = n->block + (random_number() % 3 == 0 ? random_number() % n->given : 0);
-    switch (random_number() % 5) {
-    case 0:
-        return p | random_number() << 48;
-    case 1:
-        return mangled(p);
-    default:
-        return p;
-    }
-}
-
 static void build(unsigned count, unsigned edges)
 {
     nodes = count;
@@ -135,7 +84,7 @@ static void build(unsigned count, unsigned edges)
     for (unsigned e = 0; e < edges; e++) {
         unsigned from = (unsigned)(random_number() % nodes),
                  to = (unsigned)(random_number() % nodes);
-        store(node[from].block, random_number() % (node[from].given / 8), pointer_to(&node[to]));
+        store(node[from].block, random_number() % (node[from].given / 8), random_pointer(node[to].block, node[to].given));
     }
 }
 

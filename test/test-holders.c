@@ -8,40 +8,16 @@
 #include "heap/holders.h"
 #include "heap/holders_retained.h"
 #include "heap/os.h"
+#include "random_blocks.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define GUARD 0x5a5a1234cafe8765u
 #define MOST 120u
 #define WORDS 40u
 #define FAR 1000u /* no way */
-
-static uint64_t state;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
-static void seed(uint64_t n)
-{
-    state = n * 0x9e3779b97f4a7c15u + 1;
-}
-
-static uintptr_t mangled(uintptr_t address)
-{
-#if defined(__x86_64__)
-    address ^= GUARD;
-    return address << 17 | address >> 47;
-#else
-    return address ^ GUARD;
-#endif
-}
 
 static bool leads_into(uintptr_t word, uintptr_t block, size_t bytes)
 {
@@ -64,33 +40,6 @@ static bool second[WORDS];    /* of the second round */
 static bool points[WORDS][MOST], reaches[WORDS][MOST];
 static unsigned distance[2][MOST]; /* by round: blocks before it */
 
-static size_t random_size(void)
-{
-    switch (random_number() % 12) {
-    case 0:
-        return 1100 + random_number() % 30000;
-    case 1:
-        return 40000 + random_number() % 100000;
-    case 2:
-        return 300000 + random_number() % 1000000; /* asked for its pages */
-    default:
-        return 16 * (1 + random_number() % 12);
-    }
-}
-
-static uintptr_t pointer_to(const struct node *n)
-{
-    uintptr_t p = n->block + (random_number() % 3 == 0 ? random_number() % n->given : 0);
-    switch (random_number() % 5) {
-    case 0:
-        return p | random_number() << 48;
-    case 1:
-        return mangled(p);
-    default:
-        return p;
-    }
-}
-
 static void build(unsigned count, unsigned edges, unsigned roots)
 {
     nodes = count;
@@ -102,11 +51,16 @@ static void build(unsigned count, unsigned edges, unsigned roots)
     }
     for (unsigned e = 0; e < edges; e++) {
         unsigned from = (unsigned)(random_number() % nodes), to = (unsigned)(random_number() % nodes);
-        ((uintptr_t *)node[from].block)[random_number() % (node[from].given / 8)] = pointer_to(&node[to]);
+        ((uintptr_t *)node[from].block)[random_number() % (node[from].given / 8)] = random_pointer(node[to].block, node[to].given);
     }
     for (unsigned w = 0; w < WORDS; w++) {
         place[w] = w ? place[w - 1] + 8 * (1 + random_number() % 20) : 1 << 20;
-        word[w] = w < roots ? pointer_to(&node[random_number() % nodes]) : random_number() % 4096;
+        if (w < roots) {
+            const struct node *to = &node[random_number() % nodes];
+            word[w] = random_pointer(to->block, to->given);
+        } else {
+            word[w] = random_number() % 4096;
+        }
         second[w] = random_number() % 3 == 0;
     }
     for (unsigned i = 0; i < nodes; i++) /* as it is at last: a later word may have overwritten an earlier */

@@ -58,25 +58,6 @@ ON(reclaimed)
 static const struct gleaner_tracker counting = {on_alloc_young, on_alloc_old, on_promote, on_dealloc_young, on_dealloc_old,
                                                 on_lost, on_reclaimed};
 
-static unsigned long start(double lambda, const struct gleaner_tracker *tracker, int postponed)
-{
-    unsigned long p = 0;
-    struct gleaner_memprof_options o = {.lambda = lambda, .tracker = *tracker, .postponed = postponed};
-    need_equal(gleaner_memprof_start(&o, &p), 0);
-    return p;
-}
-
-static struct gleaner_memprof_counts conserved(unsigned long p)
-{
-    struct gleaner_memprof_counts c;
-    need_equal(gleaner_memprof_counts(p, &c), 0);
-    need_equal(c.allocated.blocks, c.freed_young.blocks + c.freed_old.blocks + c.reclaimed.blocks + c.live.blocks +
-                                       c.lost.blocks + c.declined.blocks);
-    need_equal(c.allocated.samples, c.freed_young.samples + c.freed_old.samples + c.reclaimed.samples + c.live.samples +
-                                        c.lost.samples + c.declined.samples);
-    return c;
-}
-
 /* ---- ages ---- */
 
 static void *blocks[100];

@@ -70,25 +70,6 @@ static const struct gleaner_tracker checking = {.alloc_young = on_alloc, .alloc_
                                                 .dealloc_young = on_dealloc_young, .dealloc_old = on_dealloc_old,
                                                 .lost = on_lost};
 
-static unsigned long start(double lambda, const struct gleaner_tracker *tracker, int postponed)
-{
-    unsigned long p = 0;
-    struct gleaner_memprof_options o = {.lambda = lambda, .tracker = *tracker, .postponed = postponed};
-    need_equal(gleaner_memprof_start(&o, &p), 0);
-    return p;
-}
-
-static struct gleaner_memprof_counts conserved(unsigned long p)
-{
-    struct gleaner_memprof_counts c;
-    need_equal(gleaner_memprof_counts(p, &c), 0);
-    need_equal(c.allocated.blocks, c.freed_young.blocks + c.freed_old.blocks + c.reclaimed.blocks + c.live.blocks +
-                                       c.lost.blocks + c.declined.blocks);
-    need_equal(c.allocated.samples, c.freed_young.samples + c.freed_old.samples + c.reclaimed.samples + c.live.samples +
-                                        c.lost.samples + c.declined.samples);
-    return c;
-}
-
 /* ---- a random program: every thread allocates, resizes, frees its own and others' blocks ---- */
 
 #define SLOTS 4096

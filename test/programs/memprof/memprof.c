@@ -51,28 +51,12 @@ ON(reclaimed)
 static const struct gleaner_tracker counting = {on_alloc, on_alloc_old, on_promote, on_dealloc_young, on_dealloc_old, on_lost,
                                                 on_reclaimed};
 
-static unsigned long start(double lambda, const struct gleaner_tracker *tracker, int postponed)
-{
-    unsigned long p = 0;
-    struct gleaner_memprof_options o = {.lambda = lambda, .tracker = *tracker, .user = &seen, .postponed = postponed};
-    need(gleaner_memprof_start(&o, &p) == 0);
-    need(p != 0);
-    return p;
-}
-
 static void stop(void) { need(gleaner_memprof_stop() == 0); }
 
-/* allocated = freed young + freed old + reclaimed + live + lost + declined, in blocks and in samples. */
-static struct gleaner_memprof_counts conserved(unsigned long p)
+/* With all its memory. */
+static struct gleaner_memprof_counts whole(unsigned long p)
 {
-    struct gleaner_memprof_counts c;
-    need(gleaner_memprof_counts(p, &c) == 0);
-    unsigned long long blocks = c.freed_young.blocks + c.freed_old.blocks + c.reclaimed.blocks + c.live.blocks + c.lost.blocks +
-                                c.declined.blocks;
-    unsigned long long samples = c.freed_young.samples + c.freed_old.samples + c.reclaimed.samples + c.live.samples +
-                                 c.lost.samples + c.declined.samples;
-    need_equal(c.allocated.blocks, blocks);
-    need_equal(c.allocated.samples, samples);
+    struct gleaner_memprof_counts c = conserved(p);
     need_equal(c.dropped.blocks, 0);
     return c;
 }
@@ -115,7 +99,7 @@ NOINLINE void *allocate_here(size_t n)
 
 static void events(void)
 {
-    unsigned long p = start(1, &counting, 0);
+    unsigned long p = start_for(&seen, 1, &counting, 0);
     char *b = allocate_here(100);
     need_equal(seen.alloc_young, 1);
     need(seen.last.block == b);
@@ -162,7 +146,7 @@ static void events(void)
     need_equal(seen.wrong, 0);
     stop();
     free(malloc(100));
-    struct gleaner_memprof_counts c = conserved(p);
+    struct gleaner_memprof_counts c = whole(p);
     need_equal(c.allocated.blocks, seen.alloc_young);
     need_equal(c.freed_young.blocks, seen.dealloc_young);
     need_equal(c.allocated.samples, seen.samples);
@@ -175,20 +159,20 @@ static void several(void)
     for (int i = 0; i < 300; i++) {
         memset(&seen, 0, sizeof seen);
         void *b[10];
-        unsigned long p = start(1, &counting, 0);
+        unsigned long p = start_for(&seen, 1, &counting, 0);
         for (int k = 0; k < 10; k++) b[k] = malloc(50);
         stop();
-        unsigned long q = start(1, &(struct gleaner_tracker){0}, 0);
+        unsigned long q = start_for(&seen, 1, &(struct gleaner_tracker){0}, 0);
         void *other = malloc(50);
         for (int k = 0; k < 4; k++) free(b[k]);
         need_equal(seen.dealloc_young, 4);
-        need_equal(conserved(p).live.blocks, 6);
-        need_equal(conserved(q).live.blocks, 1);
+        need_equal(whole(p).live.blocks, 6);
+        need_equal(whole(q).live.blocks, 1);
         need_equal(gleaner_memprof_discard(p), 0);
         for (int k = 4; k < 10; k++) free(b[k]);
         need_equal(seen.dealloc_young, 4);
         free(other);
-        struct gleaner_memprof_counts c = conserved(q);
+        struct gleaner_memprof_counts c = whole(q);
         need_equal(c.freed_young.blocks, 1);
         stop();
         need_equal(gleaner_memprof_discard(q), 0);
@@ -206,16 +190,16 @@ static void declined(void)
 {
     struct gleaner_tracker t = counting;
     t.alloc_young = on_alloc_large;
-    unsigned long p = start(1, &t, 0);
+    unsigned long p = start_for(&seen, 1, &t, 0);
     void *b[100];
     for (int i = 0; i < 100; i++) b[i] = malloc(i % 2 ? 64 : 200);
-    struct gleaner_memprof_counts c = conserved(p);
+    struct gleaner_memprof_counts c = whole(p);
     need_equal(c.allocated.blocks, 100);
     need_equal(c.declined.blocks, 50);
     need_equal(c.live.blocks, 50);
     for (int i = 0; i < 100; i++) free(b[i]);
     need_equal(seen.dealloc_young, 50);
-    need_equal(conserved(p).freed_young.blocks, 50);
+    need_equal(whole(p).freed_young.blocks, 50);
     stop();
 }
 
@@ -247,7 +231,7 @@ static void on_dealloc_busy(const struct gleaner_sample *s, void *data, void *us
 static void busy(void)
 {
     struct gleaner_tracker t = {.alloc_young = on_alloc_busy, .dealloc_young = on_dealloc_busy};
-    unsigned long p = start(1, &t, 0);
+    unsigned long p = start_for(&seen, 1, &t, 0);
     for (int round = 0; round < 100; round++)
         for (int i = 0; i < 16; i++)
             if (!kept[i]) kept[i] = malloc(32);
@@ -257,7 +241,7 @@ static void busy(void)
     }
     stop();
     need_equal(deepest, 1);
-    struct gleaner_memprof_counts c = conserved(p);
+    struct gleaner_memprof_counts c = whole(p);
     need_equal(c.allocated.blocks, seen.alloc_young);
     need_equal(c.freed_young.blocks, seen.dealloc_young);
     need_equal(seen.alloc_young, seen.dealloc_young);
@@ -274,7 +258,7 @@ static void *on_alloc_restart(const struct gleaner_sample *s, void *user)
         unsigned long old = current;
         stop();
         if (generations % 2) need_equal(gleaner_memprof_discard(old), 0);
-        current = start(1, &(struct gleaner_tracker){.alloc_young = on_alloc_restart, .dealloc_young = on_dealloc_young}, 0);
+        current = start_for(&seen, 1, &(struct gleaner_tracker){.alloc_young = on_alloc_restart, .dealloc_young = on_dealloc_young}, 0);
         generations++;
     }
     return &mark;
@@ -282,25 +266,25 @@ static void *on_alloc_restart(const struct gleaner_sample *s, void *user)
 
 static void restart(void)
 {
-    current = start(1, &(struct gleaner_tracker){.alloc_young = on_alloc_restart, .dealloc_young = on_dealloc_young}, 0);
+    current = start_for(&seen, 1, &(struct gleaner_tracker){.alloc_young = on_alloc_restart, .dealloc_young = on_dealloc_young}, 0);
     for (int i = 0; i < 1000; i++) free(malloc(48));
     need_equal(seen.alloc_young, 1000);
     need_equal(generations, 100);
     need(seen.dealloc_young >= 900 && seen.dealloc_young < 1000); /* those whose profile was discarded are not told of */
     need_equal(seen.wrong, 0);
     stop();
-    conserved(current);
+    whole(current);
 }
 
 /* Postponed callbacks wait for a poll, in order. */
 static void poll_mode(void)
 {
-    unsigned long p = start(1, &counting, 1);
+    unsigned long p = start_for(&seen, 1, &counting, 1);
     void *b[50];
     for (int i = 0; i < 50; i++) b[i] = malloc(64);
     for (int i = 0; i < 20; i++) free(b[i]);
     need_equal(seen.alloc_young, 0);
-    need_equal(conserved(p).freed_young.blocks, 20);
+    need_equal(whole(p).freed_young.blocks, 20);
     need_equal(gleaner_memprof_poll(), 70);
     need_equal(seen.alloc_young, 50);
     need_equal(seen.dealloc_young, 20);
@@ -311,7 +295,7 @@ static void poll_mode(void)
     need_equal(seen.wrong, 0);
     void *lost_with_it = malloc(64);
     free(lost_with_it);
-    p = start(1, &counting, 1);
+    p = start_for(&seen, 1, &counting, 1);
     free(malloc(64));
     stop();
     need_equal(gleaner_memprof_discard(p), 0);
@@ -323,7 +307,7 @@ static void poll_mode(void)
    lambda, so their number is within 5 deviations but once in 1.7 million seeds. */
 static void unbiased_for(double lambda, unsigned rounds)
 {
-    unsigned long p = start(lambda, &(struct gleaner_tracker){0}, 0);
+    unsigned long p = start_for(&seen, lambda, &(struct gleaner_tracker){0}, 0);
     double words = 0;
     for (unsigned r = 0; r < rounds; r++) {
         void *b[200];
@@ -344,7 +328,7 @@ static void unbiased_for(double lambda, unsigned rounds)
         }
     }
     stop();
-    struct gleaner_memprof_counts c = conserved(p);
+    struct gleaner_memprof_counts c = whole(p);
     double mean = lambda * words, deviation = sqrt(words * lambda * (1 - lambda)), n = (double)c.allocated.samples;
     if (fabs(n - mean) > 5 * deviation + 0.5) fail("lambda %g: %g samples, not %g (deviation %g)", lambda, n, mean, deviation);
     need_equal(gleaner_memprof_discard(p), 0);
@@ -378,7 +362,7 @@ static void resizing_for(double lambda, size_t from, size_t to)
     struct gleaner_tracker t = {.alloc_young = on_alloc_resized, .alloc_old = on_alloc_resized};
     double words = 0;
     seen.samples = 0;
-    unsigned long p = start(lambda, &t, 0);
+    unsigned long p = start_for(&seen, lambda, &t, 0);
     for (int i = 0; i < N; i++) {
         char *b = malloc(from);
         size_t before = malloc_usable_size(b);
@@ -410,14 +394,14 @@ static void short_profiles(void)
 {
     double words = 0, n = 0, lambda = 0.01;
     for (int i = 0; i < 20000; i++) {
-        unsigned long p = start(lambda, &(struct gleaner_tracker){0}, 0);
+        unsigned long p = start_for(&seen, lambda, &(struct gleaner_tracker){0}, 0);
         for (int k = 0; k < 5; k++) {
             void *b = malloc(draw() % 100);
             words += (double)(malloc_usable_size(b) / 8);
             free(b);
         }
         stop();
-        n += (double)conserved(p).allocated.samples;
+        n += (double)whole(p).allocated.samples;
         need_equal(gleaner_memprof_discard(p), 0);
     }
     if (fabs(n - lambda * words) > 5 * sqrt(lambda * words)) fail("%g samples, not %g", n, lambda * words);
@@ -427,7 +411,7 @@ static void short_profiles(void)
 static void disturb(void)
 {
     for (int i = 0; i < 3000; i++) {
-        unsigned long p = start(0.2, &counting, 0);
+        unsigned long p = start_for(&seen, 0.2, &counting, 0);
         for (int k = 0; k < 50; k++) {
             void *b = malloc(100);
             if (k % 2) free(b); /* 25 of 112 bytes stay each time */

@@ -44,6 +44,33 @@ static inline unsigned draw(void)
     return (unsigned)(draw_state >> 33);
 }
 
+/* Starts a profile; its number. */
+static inline unsigned long start_for(void *user, double lambda, const struct gleaner_tracker *tracker, int postponed)
+{
+    unsigned long p = 0;
+    struct gleaner_memprof_options o = {.lambda = lambda, .tracker = *tracker, .user = user, .postponed = postponed};
+    need_equal(gleaner_memprof_start(&o, &p), 0);
+    need(p != 0);
+    return p;
+}
+
+static inline unsigned long start(double lambda, const struct gleaner_tracker *tracker, int postponed)
+{
+    return start_for(NULL, lambda, tracker, postponed);
+}
+
+/* Its counts: allocated = freed young + freed old + reclaimed + live + lost + declined, in blocks and in samples. */
+static inline struct gleaner_memprof_counts conserved(unsigned long p)
+{
+    struct gleaner_memprof_counts c;
+    need_equal(gleaner_memprof_counts(p, &c), 0);
+    need_equal(c.allocated.blocks, c.freed_young.blocks + c.freed_old.blocks + c.reclaimed.blocks + c.live.blocks +
+                                       c.lost.blocks + c.declined.blocks);
+    need_equal(c.allocated.samples, c.freed_young.samples + c.freed_old.samples + c.reclaimed.samples + c.live.samples +
+                                        c.lost.samples + c.declined.samples);
+    return c;
+}
+
 struct test {
     const char *name;
     void (*run)(void);
