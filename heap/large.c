@@ -9,6 +9,7 @@
 #include "heap/large_table.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/seal.h"
 
 /* 1. Where a block comes from: the cache of freed blocks (up to 256 KiB), jemalloc (up to 3.5 MiB), the arenas of big
       blocks (up to 256 MiB), or a mapping of its own (above, and whenever the gate is closed).
@@ -169,7 +170,7 @@ static ALWAYS_INLINE size_t release(void *block, uint32_t *entry, bool *old, boo
     *entry = atomic_load_explicit(&r->entry, memory_order_relaxed);
     *old = state & LARGE_OLD;
     if (discard) {
-        os_discard(block, bytes);
+        seal_discard(block, bytes);
         if (state & LARGE_BIG) atomic_fetch_or(&r->state, LARGE_CLEAN);
     }
     struct counters *c = &counters[shard];

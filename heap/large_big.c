@@ -4,6 +4,7 @@
 #include "heap/large_keep.h"
 #include "heap/large_map.h"
 #include "heap/os.h"
+#include "heap/seal.h"
 
 /* 1. Arenas.  Each has a lock that nobody waits for: who finds it taken allocates from the next arena, so threads that
       never meet share the first one and its unused memory.  A freed block goes on the arena's stack `returned`; who holds
@@ -120,7 +121,7 @@ static bool discard(struct arena *a, large_stack *out, bool unmap)
         if (unmap) {
             large_map_free(page);
         } else {
-            os_discard(large_address(page), bytes);
+            seal_discard(large_address(page), bytes);
             give(a, page, bytes, true);
         }
         page = next;

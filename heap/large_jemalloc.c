@@ -6,6 +6,7 @@
 #include "heap/large_map.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/seal.h"
 
 /* 1. Starting.  One thread starts jemalloc; others that come meanwhile take the direct path.
    2. Threads.  jemalloc would link each thread's data into a list and unlink it by a pthread key's
@@ -85,7 +86,7 @@ static bool hook_decommit(je_hooks *h, void *at, size_t bytes, size_t offset, si
 {
     if (unlikely(atomic_load_explicit(&addresses_are_scarce, memory_order_relaxed)))
         large_region_unmap((char *)at + offset, length);
-    else os_discard((char *)at + offset, length);
+    else seal_discard((char *)at + offset, length);
     atomic_fetch_sub_explicit(&of(h)->committed, (int64_t)length, memory_order_relaxed);
     return false;
 }

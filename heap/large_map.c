@@ -2,6 +2,7 @@
 #include "heap/large_map.h"
 #include "heap/large_table.h"
 #include "heap/os.h"
+#include "heap/seal.h"
 #include "heap/syscall.h"
 
 #include <sys/mman.h>
@@ -244,6 +245,7 @@ void large_map_free(uint32_t page)
 
 static bool grow_mapping(void *block, size_t from, size_t to)
 {
+    if (seal_meets((uintptr_t)block, from)) return false; /* of a file's mapping it would be more of the file */
     return raw_syscall(SYS_mremap, block, from, to, 0, 0) == (long)block;
 }
 
@@ -279,6 +281,7 @@ bool large_map_move_to(uint32_t page, void *to, size_t bytes, uint32_t state)
     size_t old = atomic_load(&r->bytes), n = old < bytes ? old : bytes;
     bool direct = atomic_load(&r->state) & LARGE_DIRECT;
     char *from = large_address(page), *end = (char *)to + n;
+    if (seal_meets((uintptr_t)from, old)) return false;
     /* Page tables are moved whole where both ends lie alike within 2 MiB. */
     long moved = direct ? raw_syscall(SYS_mremap, from, n, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)
                         : raw_syscall(SYS_mremap, from, n, n,

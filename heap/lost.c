@@ -149,6 +149,19 @@ bool lost_proved(void *block, uint32_t tag, enum lost_proof how)
     return true;
 }
 
+/* Somebody has a pointer that we cannot see. */
+void lost_disprove(uint32_t n, enum lost_proof how)
+{
+    struct lost_record *r = lost_record_at(n);
+    uint64_t block = atomic_load(&r->block);
+    struct place p;
+    if (block == 0 || block & LOST_CLAIMED) return;
+    bool there = place_of(block, &p);
+    prove(n, block, r->tag, how);
+    heap_ignore((void *)block);
+    if (there && p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
+}
+
 /* ---- applying a verdict ---- */
 
 /* `*full`: there was no memory; it is not asked for again. */
@@ -235,10 +248,7 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
         uint32_t n = lost_record_find(block, false);
         struct lost_record *r = lost_record_at(n);
         if (r && (b->block & VERDICT_WRITTEN)) {
-            /* Somebody has a pointer that we cannot see.  It will not be called lost again. */
-            prove(n, block, r->tag, PROOF_WRITTEN);
-            heap_ignore((void *)block);
-            if (p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
+            lost_disprove(n, PROOF_WRITTEN);
             continue;
         }
         if (r) {

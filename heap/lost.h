@@ -21,6 +21,7 @@ enum lost_proof { /* how a block that was called lost turned out not to be */
     PROOF_FREED,
     PROOF_RESIZED,
     PROOF_WRITTEN,
+    PROOF_READ,    /* or written, of a block in quarantine whose pages were sealed (seal.h) */
     PROOF_REACHED, /* a later collection reached it: counted apart, since a stale word can do it, too */
     PROOFS
 };
@@ -52,8 +53,8 @@ struct lost_totals {
     uint64_t indirect, indirect_bytes;
     uint64_t possible, possible_bytes; /* not in `lost` */
     uint64_t quarantined, quarantined_bytes; /* part of `lost` */
-    uint64_t proofs[4];                /* enum lost_proof: how often, in blocks */
-    uint64_t proof_bytes[4];
+    uint64_t proofs[PROOFS];              /* enum lost_proof: how often, in blocks */
+    uint64_t proof_bytes[PROOFS];
 };
 void lost_totals(struct lost_totals *);
 

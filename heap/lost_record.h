@@ -51,6 +51,9 @@ uint64_t lost_apply(const struct verdict *, uint64_t time, uint64_t before, uint
 bool lost_claim(uint32_t number);
 void lost_unclaim(uint32_t number);
 
+/* Somebody has used a lost block, as its contents or pages show: it will not be called lost again.  The holder of the gate. */
+void lost_disprove(uint32_t number, enum lost_proof);
+
 /* The hash of a lost block's contents when it was first missed; false if it is not known as lost. */
 bool lost_hash(uintptr_t block, uint64_t *hash);
 

@@ -37,7 +37,10 @@ struct lost_trial {
     uint8_t confirmed;     /* confirmations, 255 at most */
     uint8_t stage;         /* enum lost_stage */
     uint8_t rule;          /* enum eligible_rule: why it was not reclaimed by the latest collection */
-    bool library;          /* allocated by the loader or libc */
+    bool library : 1;      /* allocated by the loader or libc */
+    bool sealed : 1;       /* pages of it were (seal.h), in its quarantine; */
+    bool sealed_whole : 1; /* all that it had; */
+    bool changed : 1;      /* and it has others now that are not empty */
 };
 
 /* Numbers are below this. */

@@ -3,6 +3,7 @@
 #include "heap/meta.h"
 #include "heap/os.h"
 #include "heap/reclaimed.h"
+#include "heap/seal.h"
 
 struct pool_tables pool_tables;
 uintptr_t small_state_bias, medium_state_bias;
@@ -334,7 +335,7 @@ static unsigned purge(struct area *a, unsigned n)
         if (id == ID_NONE) break;
         atomic_fetch_sub(&a->n_dirty, 1);
         struct pool *p = pool_of_id(id);
-        os_discard((void *)pool_base(p), pool_bytes(p));
+        seal_discard((void *)pool_base(p), pool_bytes(p));
         pools_push(&a->clean, id);
     }
     return done;

@@ -8,6 +8,7 @@
 #include "heap/lost_hash.h"
 #include "heap/lost_record.h"
 #include "heap/reclaimed.h"
+#include "heap/seal.h"
 #include "heap/thread_heap.h"
 
 bool quarantine_is_unchanged(uintptr_t block, size_t bytes, uint64_t hash)
@@ -38,6 +39,7 @@ static bool reuse_slot(uint32_t n, void *block, uint32_t place, size_t *given)
     /* A free that has taken the tag before finds the claim. */
     uint32_t tag = atomic_exchange(&tags[slot_in_pool(block, class, medium)], TAG_RECLAIMED | (place & TAG_NUMBER));
     forget_entry(tag & TAG_LOST ? tag : r->tag, block);
+    seal_returned((uintptr_t)block, *given);
     slot_return(block, class);
     return true;
 }

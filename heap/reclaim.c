@@ -8,6 +8,7 @@
 #include "heap/quarantine.h"
 #include "heap/reclaim_place.h"
 #include "heap/reclaimed.h"
+#include "heap/seal.h"
 #include "heap/stats.h"
 #include "heap/thread_heap.h"
 
@@ -30,6 +31,7 @@ void reclaim_start(const struct reclaim_options *o)
     started = true;
     started_at = os_realtime();
     lost_records_with_trials();
+    if (options.seal) seal_start();
 }
 
 void reclaim_stop(const char *why)
@@ -46,9 +48,11 @@ bool reclaim_is_on(void) { return started && !atomic_load(&off_why); }
 void reclaim_began(struct lost_trial *t, uint32_t tag, const void *block)
 {
     uint32_t caller = 0;
+    bool library = false;
     *t = (struct lost_trial){0};
     if (!heap_hooks->place) return;
-    uint32_t place = heap_hooks->place(tag, block, &caller, &t->library);
+    uint32_t place = heap_hooks->place(tag, block, &caller, &library);
+    t->library = library;
     if (caller != 0 && caller != place) reclaim_place_know(caller, caller);
     if (reclaim_place_know(place, caller)) t->place = place;
 }
@@ -142,6 +146,7 @@ static enum eligible_rule look_again(struct cycle *c, size_t i)
     const struct lost_record *r = lost_record_at(c->record[i]);
     uint64_t block = atomic_load(&r->block);
     if (block == 0 || block & LOST_CLAIMED) return RULE_GROUP; /* freed since the cut */
+    if (lost_trial_at(c->record[i])->sealed && seal_is_doubtful()) return RULE_CONTENTS;
     return quarantine_is_unchanged(block, r->given, r->hash) ? ELIGIBLE : RULE_CONTENTS;
 }
 
@@ -174,6 +179,7 @@ static void decide(struct cycle *c, size_t i)
     if (c->rule[i] == ELIGIBLE && (of->rule != ELIGIBLE || !whole)) c->rule[i] = of->rule == RULE_BUDGET ? RULE_BUDGET : RULE_GROUP;
     if (c->rule[i] != ELIGIBLE) {
         if (t->stage == LOST_QUARANTINED) t->stage = LOST_CONDEMNED;
+        t->sealed = t->sealed_whole = t->changed = false;
     } else if (t->stage != LOST_QUARANTINED) {
         t->stage = LOST_QUARANTINED;
         c->did->quarantined++;
@@ -236,6 +242,7 @@ void reclaim_cycle(const struct verdict *v, uint64_t time, uint32_t number, bool
     c.island = (struct island *)(void *)memory;
     c.record = (uint32_t *)(void *)(c.island + n);
     c.rule = (uint8_t *)(c.record + n);
+    seal_prove();
     for (size_t i = 0; i < v->count; i++) judge(&c, i);
     for (size_t i = 0; i < v->count; i++) {
         struct island *of = &c.island[island_of(&c, i)];
@@ -283,4 +290,5 @@ void reclaim_fork_child(void)
         atomic_store(&bytes_of_class[i], 0);
     }
     reclaim_place_fork_child();
+    seal_doubt(); /* the child has none of the page tables' entries that tell */
 }

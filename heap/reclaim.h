@@ -25,6 +25,7 @@ struct reclaim_options {
     unsigned share;         /* per cent of the live bytes that one collection may quarantine */
     bool any_stacks;        /* confirmations count at the same state of the stacks, too */
     bool any_contents;      /* contents may be such that nobody can look at them */
+    bool seal;              /* whole pages of quarantined blocks are sealed (seal.h) */
     bool libraries;         /* blocks that the loader or libc allocated, too */
 };
 

@@ -2,10 +2,10 @@
 #include "heap/remember_track.h"
 #include "heap/mark.h"
 #include "heap/os.h"
-#include "heap/proc_text.h"
 #include "heap/remember_cost.h"
 #include "heap/remember_ranges.h"
 #include "heap/syscall.h"
+#include "heap/syscall_filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,26 +123,9 @@ static int move_high(int fd)
     return (int)high;
 }
 
-static bool no_filter(void)
-{
-    char buffer[512];
-    struct proc_text text;
-    bool none = false;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0)
-        return false;
-    for (const char *line; (line = proc_line(&text));) {
-        const char *value = proc_after(line, "Seccomp:");
-        if (!value) continue;
-        none = *proc_skip_spaces(value) == '0';
-        break;
-    }
-    proc_close(&text);
-    return none;
-}
-
 static void open_descriptor(void)
 {
-    if (!no_filter()) return;
+    if (syscall_filter_is_on()) return;
     long fd = raw_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
     if (fd < 0) {
         refused = fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM;

@@ -84,7 +84,7 @@ static enum use use_of(const struct map *m)
     if (m->kind == MAP_KIND_RING) return USE_RING;
     if (!m->shared) {
         /* Of a private mapping of a memfd the pages that were not copied are memory of this process, too. */
-        if (m->kind == MAP_KIND_ANONYMOUS && m->cut_short) return USE_SHARED;
+        if (m->kind == MAP_KIND_ANONYMOUS && m->cut_short) return window_is_sealed && lies_in_window(m) && window_is_sealed(m->from, m->to) ? USE_HEAP : USE_SHARED;
         if (m->kind == MAP_KIND_FILE) return USE_COPIED;
         bool in_window = m->kind == MAP_KIND_ANONYMOUS && m->readable && lies_in_window(m);
         return in_window && (!window_is_used || window_is_used(m->from, m->to)) ? USE_HEAP : USE_PRIVATE;

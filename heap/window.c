@@ -4,6 +4,7 @@
 
 uintptr_t window_base;
 bool (*window_is_used)(uintptr_t from, uintptr_t to);
+bool (*window_is_sealed)(uintptr_t from, uintptr_t to);
 
 /* The range keeps clear of the kernel's own choices (top of the address space, the executable at
    0x55…) and of words that data likes: ASCII text has 0x20-0x7e in its top bytes, small integers and

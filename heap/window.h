@@ -46,6 +46,9 @@ void window_start(void);
    at random (V8).  NULL: not known, all of it. */
 HIDDEN extern bool (*window_is_used)(uintptr_t from, uintptr_t to);
 
+/* Are all pages of a mapping in the window, private of a memfd, ours (seal.h)?  NULL: none ever. */
+HIDDEN extern bool (*window_is_sealed)(uintptr_t from, uintptr_t to);
+
 static inline bool window_holds(const void *p) /* false before window_start */
 {
     return (uintptr_t)p - window_base < WINDOW_BYTES && window_base != 0;

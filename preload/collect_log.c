@@ -63,12 +63,13 @@ static size_t totals_line(char *to, size_t bytes, int pid)
     return print_to(to, bytes,
                     "==%d== gleaner: lost now %lu blocks %lu bytes (direct %lu blocks %lu bytes), "
                     "possibly lost %lu blocks %lu bytes, "
-                    "proved not lost: freed %lu, resized %lu, written %lu, reached again %lu\n",
+                    "proved not lost: freed %lu, resized %lu, written %lu, read %lu, reached again %lu\n",
                     pid, (unsigned long)t.lost, (unsigned long)t.lost_bytes,
                     (unsigned long)t.direct, (unsigned long)t.direct_bytes,
                     (unsigned long)t.possible, (unsigned long)t.possible_bytes,
                     (unsigned long)t.proofs[PROOF_FREED], (unsigned long)t.proofs[PROOF_RESIZED],
-                    (unsigned long)t.proofs[PROOF_WRITTEN], (unsigned long)t.proofs[PROOF_REACHED]);
+                    (unsigned long)t.proofs[PROOF_WRITTEN], (unsigned long)t.proofs[PROOF_READ],
+                    (unsigned long)t.proofs[PROOF_REACHED]);
 }
 
 static long open_log(void)

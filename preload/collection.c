@@ -18,6 +18,7 @@
 #include "heap/probes.h"
 #include "heap/reclaim.h"
 #include "heap/remember.h"
+#include "heap/seal.h"
 #include "heap/stats.h"
 #include "heap/syscall.h"
 #include "heap/thread_heap.h"
@@ -28,6 +29,7 @@
 #include "preload/process.h"
 #include "preload/reclaim_rules.h"
 #include "preload/refuse.h"
+#include "preload/seal_stop.h"
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
 #include "preload/starved.h"
@@ -155,6 +157,7 @@ static void mark_in_child(void *unused)
     } else {
         const struct collect_options options = frozen_options();
         if (reclaims) starved_in_child();
+        seal_lift();
         if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0));
         collect_major(verdict, &cut, &options);
     }
@@ -183,6 +186,16 @@ static bool snapshot_is_in_vain(void)
 static void verify_heap(void)
 {
     if (verify && !take_cut_found_us_at_work()) heap_verify(say);
+}
+
+static void look_at_seals(void)
+{
+    struct present present;
+    if (!seal_any()) return;
+    present_start(&present, at_best);
+    if (present.way <= PRESENT_PAGEMAP) seal_look(&present);
+    else seal_doubt();
+    present_end(&present);
 }
 
 static void inside(const struct stop_result *result, void *unused)
@@ -219,7 +232,10 @@ static void inside(const struct stop_result *result, void *unused)
     if (snapshot) now.why_not = take_cut(&cut, result, false);
     if (now.why_not) return;
     if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0));
+    look_at_seals();
+    seal_lift();
     collect_major(verdict, &cut, &options);
+    seal_lower();
 }
 
 /* ---- afterwards ---- */
@@ -294,7 +310,9 @@ static NOINLINE void reclaim(void)
     if (!reclaims || now.trigger == TRIGGER_EXIT) return;
     if (refusals && verdict->refused) reclaim_stop(verdict->refused);
     if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
+    seal_stop_look(at_best);
     reclaim_cycle(verdict, now.time, now.number, starved_is_tight(), &did);
+    seal_stop_renew(at_best, starved_is_tight());
     dead_stack_clear(); /* deeper than what is cleared afterwards */
     now.reclaims = true;
     now.quarantined = did.quarantined;
@@ -506,6 +524,7 @@ bool collection_in_snapshot(void)
     }
     v->room = room;
     const struct collect_options options = frozen_options();
+    seal_lift();
     collect_major(v, &cut, &options);
     asked.complete = v->complete;
     asked.why_not = v->why_not;

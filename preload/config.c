@@ -237,6 +237,10 @@ static bool key_reclaim_libraries(struct config *c, const char *v)
 {
     return read_yes(v, &c->reclaim_libraries);
 }
+static bool key_reclaim_seal(struct config *c, const char *v)
+{
+    return read_yes(v, &c->reclaim_seal);
+}
 static bool key_reclaim_anyway(struct config *c, const char *v)
 {
     return read_yes(v, &c->reclaim_anyway);
@@ -396,6 +400,7 @@ static const struct key keys[] = {
     {"reclaim_contents", key_reclaim_contents, "yes or no"},
     {"reclaim_libraries", key_reclaim_libraries, "yes or no"},
     {"reclaim_anyway", key_reclaim_anyway, "yes or no"},
+    {"reclaim_seal", key_reclaim_seal, "yes or no"},
     {"interval", key_interval, "a duration: 500ms, 60s, 5m, 1h or none"},
     {"output", key_output, "a path of at most 1023 bytes"},
     {"exit", key_exit, "none, report, profile or both"},
@@ -424,7 +429,7 @@ void config_default(struct config *to)
     to->reclaim_confirmations = 3;
     to->reclaim_trial = 1;
     to->reclaim_share = 10;
-    to->reclaim_stacks = to->reclaim_contents = true;
+    to->reclaim_stacks = to->reclaim_contents = to->reclaim_seal = true;
     to->follow = to->abort = to->snapshot = true;
     memcpy(to->output, "gleaner.%e.%p.%n.pb.gz", sizeof "gleaner.%e.%p.%n.pb.gz");
 }

@@ -26,7 +26,7 @@ struct config {
     uint64_t reclaim_delay_ns;
     uint64_t reclaim_age_ns; /* UINT64_MAX: the delay */
     unsigned reclaim_confirmations, reclaim_trial, reclaim_share;
-    bool reclaim_stacks, reclaim_contents, reclaim_libraries, reclaim_anyway;
+    bool reclaim_stacks, reclaim_contents, reclaim_libraries, reclaim_anyway, reclaim_seal;
     uint64_t interval_ns; /* 0: none */
     bool exit_report, exit_profile;
     int exit_code; /* 0 to 255 */

@@ -234,7 +234,7 @@ int leak_check_at_exit(int error, int fd)
                      "since: %lu object(s)\n",
                      (int)raw_syscall(SYS_getpid, 0), t.lost ? " that no suppression names" : "",
                      (unsigned long)(t.proofs[PROOF_FREED] + t.proofs[PROOF_RESIZED] +
-                                     t.proofs[PROOF_WRITTEN]));
+                                     t.proofs[PROOF_WRITTEN] + t.proofs[PROOF_READ]));
         }
         if (verdict == LEAK_FOUND)
             status = key_exit_code ? key_exit_code : options.has_exitcode ? options.exitcode : 0;

@@ -17,6 +17,7 @@ uint64_t reclaim_rules_start(const struct config *c)
         .any_stacks = !c->reclaim_stacks,
         .any_contents = !c->reclaim_contents,
         .libraries = c->reclaim_libraries,
+        .seal = c->reclaim_seal,
     };
     reclaim_start(&options);
     if (options.delay_ns == 0) return EVERY_WITHOUT_DELAY;

@@ -86,7 +86,7 @@ uint32_t reclaim_sites_place(uint32_t tag, const void *block, uint32_t *caller, 
 
 void reclaim_sites_vetoed(struct heap_thread_hook *hook, uint32_t place, int proof)
 {
-    if (place == 0 || place > atomic_load(&used) || proof == PROOF_WRITTEN || atomic_load(&sites[place].proof)) return;
+    if (place == 0 || place > atomic_load(&used) || proof == PROOF_WRITTEN || proof == PROOF_READ || atomic_load(&sites[place].proof)) return;
     heap_suspend_sampling();
     uint32_t none = 0, stack = stack_capture(NULL);
     heap_resume_sampling();

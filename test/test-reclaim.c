@@ -103,6 +103,13 @@ static const struct {
     {"collect:reclaim,reclaim_delay:300ms,verify:yes,sample:all", "hidden xor 200", "whole\n"},
     {"collect:reclaim,reclaim_delay:300ms,verify:yes,sample:all", "hidden pipe 200", "whole\n"},
     {"collect:reclaim,reclaim_delay:300ms,verify:yes", "hidden file 200", "whole\n"},
+    /* None of the rules that wait speaks for these, nor do their contents: their pages do. */
+    {FORCED, "peeked self 4096", "whole\n"},
+    {FORCED, "peeked kernel 16384", "whole\n"},
+    {FORCED ",sample:all", "peeked self 262144", "whole\n"},
+    {FORCED ",snapshot:no", "peeked kernel 262144", "whole\n"},
+    {FORCED ",snapshot:no", "peeked self 4096", "whole\n"},
+    {FORCED ",pages:pagemap", "peeked kernel 1000000", "whole\n"},
 };
 
 START_TEST(whole_programs)

@@ -1,0 +1,234 @@
+/* seal.c: see seal.h.  The table, and what is read from it; seal_renew.c changes it.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/seal.h"
+#include "heap/lost_record.h"
+#include "heap/lost_records.h"
+#include "heap/meta.h"
+#include "heap/os.h"
+#include "heap/seal_table.h"
+#include "heap/syscall.h"
+#include "heap/window.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+
+struct seal_table *seal_table;
+_Atomic uint64_t seal_count;
+static bool doubtful;
+
+bool seal_start(void)
+{
+    if (!seal_table) seal_table = meta_alloc(sizeof *seal_table);
+    if (seal_table) window_is_sealed = seal_covers;
+    return seal_table != NULL;
+}
+
+bool seal_any(void) { return seal_table && atomic_load_explicit(&seal_table->count, memory_order_relaxed) != 0; }
+void seal_doubt(void) { doubtful = true; }
+
+bool seal_is_doubtful(void)
+{
+    if (!seal_any()) doubtful = false;
+    return doubtful;
+}
+
+/* ---- looking up ---- */
+
+uint32_t seal_from(uintptr_t address)
+{
+    uint32_t low = 0, high = atomic_load(&seal_table->count);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (atomic_load(&seal_table->range[middle].to) > address) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+bool seal_meets(uintptr_t from, size_t bytes)
+{
+    uint32_t changes;
+    bool meets;
+    if (likely(!seal_any())) return false;
+    do {
+        changes = atomic_load(&seal_table->changes);
+        uint32_t i = seal_from(from);
+        meets = i < atomic_load(&seal_table->count) && atomic_load(&seal_table->range[i].from) < from + bytes;
+    } while (atomic_load(&seal_table->changes) != changes);
+    return meets;
+}
+
+bool seal_covers(uintptr_t from, uintptr_t to)
+{
+    if (!seal_any()) return false;
+    for (uint32_t i = seal_from(from); from < to; i++) {
+        if (i >= atomic_load(&seal_table->count) || atomic_load(&seal_table->range[i].from) > from) return false;
+        from = atomic_load(&seal_table->range[i].to);
+    }
+    return true;
+}
+
+/* Plain memory for sealed pages; the seal itself is taken out of the table when the world stops next. */
+static void replace(uintptr_t from, uintptr_t to)
+{
+    long r = raw_syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (r != (long)from) __builtin_memset((void *)from, 0, to - from); /* too many mappings: zeroed copies, then */
+}
+
+void seal_discard(void *address, size_t bytes)
+{
+    uintptr_t from = (uintptr_t)address, end = from + bytes;
+    os_discard(address, bytes);
+    if (likely(!seal_any())) return;
+    uint32_t changes;
+    do {
+        changes = atomic_load(&seal_table->changes);
+        for (uint32_t i = seal_from(from); i < atomic_load(&seal_table->count); i++) {
+            uintptr_t a = atomic_load(&seal_table->range[i].from), b = atomic_load(&seal_table->range[i].to);
+            if (a >= end || atomic_load(&seal_table->changes) != changes) break;
+            if (a < from) a = from;
+            if (b > end) b = end;
+            if (a < b) replace(a, b);
+        }
+    } while (atomic_load(&seal_table->changes) != changes);
+}
+
+void seal_figures(struct seal_figures *f)
+{
+    *f = (struct seal_figures){.sealed = atomic_load(&seal_count)};
+    for (uint32_t i = 0; seal_any() && i < atomic_load(&seal_table->count); i++)
+        f->bytes += atomic_load(&seal_table->range[i].to) - atomic_load(&seal_table->range[i].from);
+}
+
+/* ---- looking at the pages ---- */
+
+struct look {
+    struct present *present;
+    const struct seal_range *range;
+    bool broken;
+};
+
+static void note_broken(uintptr_t from, uintptr_t to, void *user)
+{
+    struct look *l = user;
+    if (l->present->absent) return; /* swapped, or marked by a tracker: no access has brought it in */
+    for (; from < to; from += OS_PAGE) {
+        uint32_t page = l->range->first + (uint32_t)((from - l->range->from) / OS_PAGE);
+        seal_table->broken[page / 64] |= (uint64_t)1 << page % 64;
+        l->broken = true;
+    }
+}
+
+/* mlockall brings all pages in, which is no access to any of them.  This advice is refused for locked memory. */
+static bool is_locked(uintptr_t from)
+{
+    return raw_syscall(SYS_madvise, from, OS_PAGE, MADV_COLD) != 0;
+}
+
+/* Of a large block all pages of which were sealed: has it others now that are not empty? */
+struct rest {
+    struct present *present;
+    bool written;
+};
+
+static void look_at_rest(uintptr_t from, uintptr_t to, void *user)
+{
+    struct rest *rest = user;
+    if (rest->present->absent) return;
+    for (; from < to; from += OS_PAGE) {
+        uint32_t i = seal_from(from);
+        if (i < seal_table->count && seal_table->range[i].from <= from) continue;
+        uintptr_t any = 0;
+        for (const uintptr_t *w = (const uintptr_t *)from, *end = w + OS_PAGE / sizeof *w; w < end; w++) any |= *w;
+        rest->written |= any != 0;
+    }
+}
+
+static void look_at_large(struct present *p)
+{
+    for (uint32_t n = 1; n < lost_records_end(); n++) {
+        const struct lost_record *r = lost_record_at(n);
+        struct lost_trial *t = lost_trial_at(n);
+        uint64_t block = atomic_load(&r->block);
+        if (!t || !t->sealed_whole || block == 0 || block & LOST_CLAIMED) continue;
+        struct rest rest = {.present = p};
+        if (!present_each(p, block, block + r->given, PRESENT_ALL, look_at_rest, &rest)) doubtful = true;
+        t->changed = rest.written;
+    }
+}
+
+void seal_look(struct present *p)
+{
+    if (!seal_any()) return;
+    for (uint32_t i = 0; i < seal_table->count; i++) {
+        const struct seal_range *r = &seal_table->range[i];
+        struct look look = {.present = p, .range = r};
+        if (!present_each(p, r->from, r->to, PRESENT_ALL, note_broken, &look)) doubtful = true;
+        if (look.broken && is_locked(r->from)) doubtful = true;
+    }
+    look_at_large(p);
+}
+
+void seal_lift(void)
+{
+    for (uint32_t i = 0; seal_any() && i < seal_table->count; i++)
+        for (uintptr_t at = seal_table->range[i].from; at < seal_table->range[i].to; at += OS_PAGE) (void)*(volatile const char *)at;
+}
+
+/* Pages that were not there before have no copies of their own. */
+void seal_lower(void)
+{
+    for (uint32_t i = 0; seal_any() && i < seal_table->count; i++) {
+        const struct seal_range *r = &seal_table->range[i];
+        uint32_t pages = (uint32_t)((r->to - r->from) / OS_PAGE);
+        for (uint32_t at = 0, end; at < pages; at = end) {
+            bool broken = seal_is_broken(r->first + at);
+            for (end = at; end < pages && seal_is_broken(r->first + end) == broken;) end++;
+            if (!broken) os_discard((void *)(r->from + at * OS_PAGE), (end - at) * OS_PAGE);
+        }
+    }
+}
+
+/* ---- what follows from it ---- */
+
+static bool is_broken(uintptr_t from, uintptr_t to)
+{
+    for (uint32_t i = seal_from(from); i < seal_table->count && seal_table->range[i].from < to; i++) {
+        const struct seal_range *r = &seal_table->range[i];
+        uintptr_t at = r->from > (from & ~(OS_PAGE - 1)) ? r->from : from & ~(OS_PAGE - 1), end = r->to < to ? r->to : to;
+        for (; at < end; at += OS_PAGE)
+            if (seal_is_broken(r->first + (uint32_t)((at - r->from) / OS_PAGE))) return true;
+    }
+    return false;
+}
+
+void seal_prove(void)
+{
+    if (!seal_any() || seal_is_doubtful()) return;
+    for (uint32_t n = 1; n < lost_records_end(); n++) {
+        const struct lost_record *r = lost_record_at(n);
+        const struct lost_trial *t = lost_trial_at(n);
+        uint64_t block = atomic_load(&r->block);
+        if (!t || !t->sealed || block == 0 || block & LOST_CLAIMED) continue;
+        if (t->changed) lost_disprove(n, PROOF_WRITTEN);
+        else if (is_broken(block, block + r->given)) lost_disprove(n, PROOF_READ);
+    }
+}
+
+void seal_returned(uintptr_t block, size_t bytes)
+{
+    if (!seal_any()) return;
+    for (uint32_t i = seal_from(block); i < seal_table->count && seal_table->range[i].from < block + bytes; i++) {
+        const struct seal_range *r = &seal_table->range[i];
+        uintptr_t from = r->from > block ? r->from : block, to = r->to < block + bytes ? r->to : block + bytes;
+        for (uintptr_t next; from < to; from = next) {
+            next = (from & ~(OS_PAGE - 1)) + OS_PAGE;
+            if (next > to) next = to;
+            seal_table->returned[r->first + (from - r->from) / OS_PAGE] += (uint16_t)(next - from);
+        }
+    }
+}
