@@ -269,6 +269,10 @@ void reclaim_figures(struct reclaim_figures *f)
                                   .vetoes = atomic_load(&vetoes),
                                   .vetoes_after = atomic_load(&vetoes_after),
                                   .late = atomic_load(&late)};
+    struct seal_figures seals;
+    seal_figures(&seals);
+    f->sealed_bytes = seals.bytes;
+    f->sealed_ever = seals.sealed;
     for (unsigned i = 0; i < ELIGIBLE_RULES; i++) {
         f->rule[i].blocks = atomic_load(&rules[i].blocks);
         f->rule[i].bytes = atomic_load(&rules[i].bytes);

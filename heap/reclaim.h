@@ -53,6 +53,7 @@ struct reclaim_figures {
     const char *off_why;                  /* NULL: it is on, or was never started */
     uint64_t reclaimed, reclaimed_bytes;  /* blocks and bytes given, in this process */
     uint64_t vetoes, vetoes_after;        /* blocks; those after the first was reclaimed */
+    uint64_t sealed_bytes, sealed_ever;   /* of quarantined blocks, on pages that are sealed now; pages so far (seal.h) */
     uint64_t late;                        /* of them: were reclaimed already when the program freed or resized them */
     struct {
         uint64_t blocks, bytes;

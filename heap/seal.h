@@ -28,7 +28,8 @@ bool seal_start(void);
 bool seal_any(void);
 
 /* What seal_renew has to do: to dissolve all seals, and with `make` to seal the pages that the quarantined blocks fill.  True if there is anything.
-   Until seal_plan_end. */
+   Until seal_plan_end,
+   which must follow in any case: the list names blocks. */
 bool seal_plan(bool make);
 void seal_plan_end(void);
 

@@ -46,7 +46,7 @@ struct gleaner_leaks {
     struct gleaner_count direct;     /* of them, those that no other lost block reaches */
     struct gleaner_count indirect;
     struct gleaner_count possible;   /* reached by an unusual form of pointer only; not in `lost` */
-    struct gleaner_count false_lost; /* called lost once, and freed, resized or written by the program since */
+    struct gleaner_count false_lost; /* called lost once, and freed, resized, written or read by the program since */
 };
 
 /* A moment, for leak checks that look only at what was lost since: a complete major collection, after which whatever is lost

@@ -39,8 +39,8 @@ static void renew(const struct stop_result *result, void *argument)
 
 void seal_stop_renew(enum present_way at_best, bool tight)
 {
-    struct work w = {.at_best = at_best, .more = true};
-    if (!seal_plan(!tight)) return;
+    struct work w = {.at_best = at_best};
+    w.more = seal_plan(!tight);
     while (w.more && stop_world(&(struct stop_job){.inside = renew, .argument = &w, .deep = true})) continue;
     seal_plan_end();
 }

@@ -105,7 +105,7 @@ static void print_collections(FILE *to, const struct profile *profile)
             head_number(profile, "totals.false_lost.objects"),
             head_number(profile, "totals.false_lost.bytes"));
     if (head_number(profile, "totals.false_lost.objects") > 0)
-        fputs(" (called lost, then freed, resized or written by the program)", to);
+        fputs(" (called lost, then freed, resized, written or read by the program)", to);
     fputc('\n', to);
     print_reclaim(to, profile);
     double again = head_number(profile, "totals.reached_again.objects");

@@ -267,8 +267,9 @@ static void put_reclaim(struct protobuf *b, const struct reclaim_figures *f)
     if (!f->started) return;
     profile_put(b, ",\"reclaim\":{\"on\":%s", f->off_why ? "false" : "true");
     named(b, "why_off", f->off_why);
-    profile_put(b, ",\"vetoes\":%lu,\"vetoes_after\":%lu,\"late\":%lu,\"kept\":{", (unsigned long)f->vetoes,
-        (unsigned long)f->vetoes_after, (unsigned long)f->late);
+    profile_put(b, ",\"vetoes\":%lu,\"vetoes_after\":%lu,\"late\":%lu,\"sealed\":{\"bytes\":%lu,\"pages_ever\":%lu},\"kept\":{",
+        (unsigned long)f->vetoes, (unsigned long)f->vetoes_after, (unsigned long)f->late, (unsigned long)f->sealed_bytes,
+        (unsigned long)f->sealed_ever);
     for (unsigned i = 0, n = 0; i < ELIGIBLE_RULES; i++) {
         if (f->rule[i].blocks == 0) continue;
         profile_put(b, "%s\"%s\":{\"objects\":%lu,\"bytes\":%lu}", n++ ? "," : "", eligible_names[i], (unsigned long)f->rule[i].blocks,
@@ -287,14 +288,17 @@ static uint64_t take(uint64_t *left, uint64_t bytes)
 
 /* The resident pages of pools and large blocks are told apart by what they are given to: of blocks that were never written to, fewer
    bytes are resident than given, and the last kinds get what is left. */
-static void memory(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost, int pid)
+static void memory(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost, const struct reclaim_figures *reclaim,
+                   int pid)
 {
     struct residency here;
     uint64_t rss = resident(pid);
     if (!residency_read(&here)) /* no /proc: what is mapped */
         here = (struct residency){s->pool_bytes, s->large_bytes, s->metadata_bytes};
     uint64_t ours = here.pools + here.large + here.metadata, left = here.pools + here.large;
-    uint64_t quarantined = take(&left, lost->quarantined_bytes);
+    /* Sealed pages are not resident until somebody breaks the seals. */
+    uint64_t there = lost->quarantined_bytes > reclaim->sealed_bytes ? lost->quarantined_bytes - reclaim->sealed_bytes : 0;
+    uint64_t quarantined = take(&left, there);
     uint64_t lost_bytes = take(&left, lost->lost_bytes - lost->quarantined_bytes);
     uint64_t reachable = take(&left, s->live_bytes > lost->lost_bytes ? s->live_bytes - lost->lost_bytes : 0);
     profile_put(b,
@@ -347,7 +351,7 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     classes(b, facts);
     put_collections(b, &facts->collections);
     put_reclaim(b, &facts->reclaim);
-    memory(b, &facts->heap, &facts->lost, about->pid);
+    memory(b, &facts->heap, &facts->lost, &facts->reclaim, about->pid);
     sampler(b);
     put_suppressions(b, about->suppressions);
     text(b, "}");

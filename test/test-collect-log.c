@@ -27,7 +27,7 @@ void lost_totals(struct lost_totals *t)
                               .indirect_bytes = 300,
                               .possible = 1,
                               .possible_bytes = 16,
-                              .proofs = {7, 8, 9, 10}};
+                              .proofs = {7, 8, 9, 11, 10}};
 }
 
 static const struct collection example = {.number = 12,
@@ -196,7 +196,7 @@ START_TEST(stderr_and_a_program_that_closes_it)
     sprintf(
         expected + n,
         "==%d== gleaner: lost now 5 blocks 500 bytes (direct 2 blocks 200 bytes), possibly lost 1 "
-        "blocks 16 bytes, proved not lost: freed 7, resized 8, written 9, reached again 10\n",
+        "blocks 16 bytes, proved not lost: freed 7, resized 8, written 9, read 11, reached again 10\n",
         getpid());
     ck_assert_str_eq(contents("err"), expected);
 }

@@ -105,8 +105,8 @@ void lost_totals(struct lost_totals *to)
                                    .indirect_bytes = 96,
                                    .possible = 1,
                                    .possible_bytes = 48,
-                                   .proofs = {1, 2, 3, 4},
-                                   .proof_bytes = {10, 20, 30, 40}};
+                                   .proofs = {1, 2, 3, 0, 4},
+                                   .proof_bytes = {10, 20, 30, 0, 40}};
 }
 
 uint64_t lost_of_class(unsigned class)
@@ -780,7 +780,7 @@ START_TEST(reclaim_json)
     ck_assert_ptr_null(json_object_get(j, "reclaim"));
     json_decref(j);
     reclaim = (struct reclaim_figures){.started = true, .reclaimed = 7, .reclaimed_bytes = 700, .vetoes = 5, .vetoes_after = 2,
-                                       .late = 1, .off_why = "a \"reason\""};
+                                       .late = 1, .sealed_bytes = 8192, .sealed_ever = 5, .off_why = "a \"reason\""};
     reclaim.rule[ELIGIBLE].blocks = 2;
     reclaim.rule[ELIGIBLE].bytes = 64;
     reclaim.rule[RULE_AGE].blocks = 6;
@@ -793,6 +793,8 @@ START_TEST(reclaim_json)
     ck_assert_int_eq(number(j, "reclaim", "vetoes", NULL), 5);
     ck_assert_int_eq(number(j, "reclaim", "vetoes_after", NULL), 2);
     ck_assert_int_eq(number(j, "reclaim", "late", NULL), 1);
+    ck_assert_int_eq(number(j, "reclaim", "sealed", "bytes"), 8192);
+    ck_assert_int_eq(number(j, "reclaim", "sealed", "pages_ever"), 5);
     json_t *of = json_object_get(j, "reclaim"), *kept = json_object_get(of, "kept");
     ck_assert(json_is_false(json_object_get(of, "on")));
     ck_assert_str_eq(json_string_value(json_object_get(of, "why_off")), "a \"reason\"");
