@@ -11,10 +11,15 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+#define PIECE 512 /* bytes read at once where the program may have taken the access away */
 
 struct seal_table *seal_table;
 _Atomic uint64_t seal_count;
@@ -135,6 +140,18 @@ struct rest {
     bool written;
 };
 
+/* False also for a page that cannot be read. */
+static bool is_empty(uintptr_t page)
+{
+    uintptr_t words[PIECE / sizeof(uintptr_t)], any = 0;
+    for (uintptr_t at = page; at < page + OS_PAGE && !any; at += PIECE) {
+        struct iovec to = {words, PIECE}, from = {(void *)at, PIECE};
+        if (raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0) != PIECE) return false;
+        for (unsigned i = 0; i < PIECE / sizeof *words; i++) any |= words[i];
+    }
+    return !any;
+}
+
 static void look_at_rest(uintptr_t from, uintptr_t to, void *user)
 {
     struct rest *rest = user;
@@ -142,9 +159,7 @@ static void look_at_rest(uintptr_t from, uintptr_t to, void *user)
     for (; from < to; from += OS_PAGE) {
         uint32_t i = seal_from(from);
         if (i < seal_table->count && seal_table->range[i].from <= from) continue;
-        uintptr_t any = 0;
-        for (const uintptr_t *w = (const uintptr_t *)from, *end = w + OS_PAGE / sizeof *w; w < end; w++) any |= *w;
-        rest->written |= any != 0;
+        rest->written |= !is_empty(from);
     }
 }
 
@@ -173,10 +188,18 @@ void seal_look(struct present *p)
     look_at_large(p);
 }
 
+/* Not by loads: the program may have taken the access away. */
 void seal_lift(void)
 {
-    for (uint32_t i = 0; seal_any() && i < seal_table->count; i++)
-        for (uintptr_t at = seal_table->range[i].from; at < seal_table->range[i].to; at += OS_PAGE) (void)*(volatile const char *)at;
+    for (uint32_t i = 0; seal_any() && i < seal_table->count; i++) {
+        uintptr_t from = seal_table->range[i].from, end = seal_table->range[i].to;
+        if (raw_syscall(SYS_madvise, from, end - from, MADV_POPULATE_READ) == 0) continue;
+        for (uintptr_t at = from; at < end; at += OS_PAGE) {
+            char byte;
+            struct iovec to = {&byte, 1}, one = {(void *)at, 1};
+            raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &one, 1, 0);
+        }
+    }
 }
 
 /* Pages that were not there before have no copies of their own. */

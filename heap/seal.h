@@ -4,7 +4,7 @@
    1. Technique.  The page's contents go to a memfd, a private mapping of which takes the page's place: the same memory for everybody, but
       without an entry in the page tables until somebody touches it.  Pagemap tells.  So nobody gets SIGSEGV, which a program may have
       its own use for, and no system call EFAULT (HAZARDS H56, H58), as they would on a page without access (M. Bond and K. McKinley, "Tolerating memory
-      leaks", OOPSLA 2008, and Novark et al., LeakSurvivor, put such memory on disk).  Kernels map up to 16 pages around one that is
+      leaks", OOPSLA 2008, and Y. Tang et al., LeakSurvivor, USENIX 2008, put such memory on disk).  Kernels map up to 16 pages around one that is
       read (fault-around), so an access may break its neighbours' seals, too: they are kept as well.
    2. Life.  A collection that has quarantined blocks seals their pages (seal_plan, seal_renew).  The next complete one looks (seal_look), ends the
       records of blocks whose seals are broken (seal_prove), reclaims others, and then dissolves all: pages become plain memory again.
