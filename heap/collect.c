@@ -206,8 +206,23 @@ done_roots:
 
 /* ---- verifying ---- */
 
+/* Marks all live blocks, or the young ones from all old words, in tables of its own; false without memory. */
+static bool mark_again(enum white_what what, struct white *white, const struct cut *cut, struct roots *roots, struct present *present)
+{
+    struct marker *m;
+    if (!white_make(white, what)) return false;
+    white->blind = &roots->blind;
+    bool ok = (m = mark_start(white, cut->pointer_guard, present)) != NULL;
+    if (ok) mark_all_roots(m, roots, cut);
+    if (ok && what == WHITE_YOUNG) ok = remember_all_words(m, white, cut->pointer_guard, present);
+    if (ok) mark_drain(m);
+    if (m) mark_end(m);
+    if (!ok) white_free(white);
+    return ok;
+}
+
 struct wrong {
-    const struct white *all;
+    const struct white *all, *swept; /* `swept` NULL: all is wrong that `all` has not */
     uint64_t n;
     uintptr_t first;
 };
@@ -215,27 +230,30 @@ struct wrong {
 static void check_white(const struct white_block *b, void *user)
 {
     struct wrong *wrong = user;
-    if (white_is(wrong->all, b)) return;
+    if (white_is(wrong->all, b) || (wrong->swept && !white_is(wrong->swept, b))) return;
     if (wrong->n++ == 0) wrong->first = b->start;
 }
 
-/* Whatever a full mark of the same cut reaches, the minor collection must have reached, too. */
+/* Whatever a full mark of the same cut reaches, the minor collection must have reached, too; but where pages are tracked, what hangs on words that are
+   older than the young block need not be found: a number that is as if it were its address, or a pointer to an earlier block in
+   its place.  So it is held against a sweep of all old memory then, unless a store went unseen. */
 static void verify_minor(const struct cut *cut, struct roots *roots, struct present *present, const struct white *young,
                          struct collection *of)
 {
-    struct white all;
-    struct marker *m;
-    if (!white_make(&all, WHITE_LIVE)) return;
-    all.blind = &roots->blind;
-    if ((m = mark_start(&all, cut->pointer_guard, present))) {
-        struct wrong wrong = {.all = &all};
-        mark_all_roots(m, roots, cut);
-        white_each(young, check_white, &wrong);
-        mark_end(m);
-        of->missed = wrong.n;
-        of->first_missed = wrong.first;
+    struct white all, swept;
+    struct wrong wrong = {.all = &all};
+    if (!mark_again(WHITE_LIVE, &all, cut, roots, present)) return;
+    white_each(young, check_white, &wrong);
+    if (wrong.n > 0 && remember_way() == REMEMBER_TRACK && (of->unseen = remember_unseen(present, &of->first_unseen)) == 0) {
+        wrong = (struct wrong){.all = &all, .swept = &swept};
+        if (mark_again(WHITE_YOUNG, &swept, cut, roots, present)) {
+            white_each(young, check_white, &wrong);
+            white_free(&swept);
+        }
     }
     white_free(&all);
+    of->missed = wrong.n;
+    of->first_missed = wrong.first;
 }
 
 void collect_minor(const struct cut *cut, const struct collect_options *options, struct collection *of)

@@ -31,6 +31,8 @@ struct collection {
     uint64_t reclaimed, reclaimed_bytes, quarantined, quarantined_bytes; /* by it; of those quarantined, newly */
     uint64_t missed;                   /* with `verify`: young blocks that a full mark reached and this did not; not 0: a fault of ours */
     uintptr_t first_missed;
+    uint64_t unseen;                   /* and pages that were written unseen (remember.h) */
+    uintptr_t first_unseen;
 };
 
 /* Figures over all collections so far. */

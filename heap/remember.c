@@ -11,6 +11,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/remember.h"
 #include "heap/load_all.h"
+#include "heap/remember_check.h"
 #include "heap/remember_cost.h"
 #include "heap/remember_ranges.h"
 #include "heap/remember_sample.h"
@@ -24,6 +25,10 @@ static enum remember_way forced, way = REMEMBER_SWEEP;
 static bool measured; /* fault_ns and arm_ns are known */
 static unsigned lost_descriptors;
 static bool words_no_arm; /* remember_words without remember_arm */
+/* For `verify`: */
+static bool verify;
+static const struct ranges *blind; /* while a pause lasts, of the latest remember_words */
+static uint64_t verify_ns; /* what the notes took, which is no cost of tracking */
 static bool written_known;
 static double sweep_ns, look_ns, fault_ns, arm_ns; /* a page */
 static double written_part;                        /* W / P */
@@ -33,6 +38,11 @@ static struct remember_stats last;
 void remember_start(enum remember_way f)
 {
     forced = f;
+}
+
+void remember_verify(bool yes)
+{
+    verify = yes;
 }
 
 enum remember_way remember_way(void)
@@ -83,17 +93,25 @@ struct reading {
     bool ok;
 };
 
+static NOINLINE void verify_note(uintptr_t from, uintptr_t to, const struct present *present)
+{
+    uint64_t began = cost_clock();
+    check_note(from, to, present, blind);
+    verify_ns += cost_clock() - began;
+}
+
 static void written_pages(uintptr_t from, uintptr_t to, void *user)
 {
     struct reading *r = user;
     r->written += to - from;
     sweep_pages(from, to, r->sweep);
+    if (unlikely(verify)) verify_note(from, to, r->present);
 }
 
 static bool read_range(uintptr_t from, uintptr_t to, void *user)
 {
     struct reading *r = user;
-    uint64_t began = cost_clock(), before = sweep_bytes(r->sweep), written = r->written;
+    uint64_t began = cost_clock() - verify_ns, before = sweep_bytes(r->sweep), written = r->written;
     struct part *part = &r->tracked;
     if (way != REMEMBER_TRACK || !track_read(r->present, from, to, written_pages, r)) {
         part = &r->swept;
@@ -102,7 +120,7 @@ static bool read_range(uintptr_t from, uintptr_t to, void *user)
     }
     part->bytes += to - from;
     part->read += sweep_bytes(r->sweep) - before;
-    part->ns += cost_clock() - began;
+    part->ns += cost_clock() - verify_ns - began;
     return r->ok;
 }
 
@@ -145,6 +163,7 @@ bool remember_words(struct marker *m, const struct white *young, uintptr_t guard
         sample_forget();
     }
     words_no_arm = true;
+    blind = young->blind;
     if (way == REMEMBER_TRACK && !track_check()) {
         way = REMEMBER_SWEEP;
         lost_descriptors++;
@@ -169,6 +188,41 @@ bool remember_words(struct marker *m, const struct white *young, uintptr_t guard
     old_pages = last.bytes / OS_PAGE;
     last.bytes_written = written_known ? (uint64_t)(written_part * (double)last.bytes) : 0;
     return r.ok;
+}
+
+static bool sweep_range(uintptr_t from, uintptr_t to, void *user)
+{
+    struct reading *r = user;
+    return r->ok = present_each(r->present, from, to, PRESENT_ANONYMOUS, sweep_pages, r->sweep);
+}
+
+bool remember_all_words(struct marker *m, const struct white *young, uintptr_t guard, struct present *present)
+{
+    struct reading r = {.sweep = sweep_begin(m, young, guard, present), .present = present, .ok = true};
+    if (!r.sweep) return false;
+    if (sweep_any(r.sweep)) ranges_each(sweep_range, &r);
+    sweep_end(r.sweep);
+    return r.ok;
+}
+
+struct unseen {
+    struct present *present;
+    struct check_found found;
+};
+
+static bool look_for_unseen(uintptr_t from, uintptr_t to, void *user)
+{
+    struct unseen *u = user;
+    if (track_is_armed(from)) check_range(from, to, u->present, blind, &u->found);
+    return true;
+}
+
+uint64_t remember_unseen(struct present *present, uintptr_t *first)
+{
+    struct unseen u = {.present = present};
+    if (verify && way == REMEMBER_TRACK) ranges_each(look_for_unseen, &u);
+    *first = u.found.first;
+    return u.found.pages;
 }
 
 /* ---- choosing and arming ---- */
@@ -231,10 +285,17 @@ struct arming {
     bool all;
 };
 
+static void armed_pages(uintptr_t from, uintptr_t to, void *user)
+{
+    struct arming *a = user;
+    a->pages += (to - from) / OS_PAGE;
+    if (unlikely(verify)) verify_note(from, to, a->present);
+}
+
 static bool arm_range(uintptr_t from, uintptr_t to, void *user)
 {
     struct arming *a = user;
-    a->all &= track_arm(a->present, from, to, &a->pages);
+    a->all &= track_arm(a->present, from, to, armed_pages, a);
     return true;
 }
 
@@ -250,8 +311,8 @@ void remember_arm(struct present *p)
     }
     way = REMEMBER_TRACK;
     struct arming a = {p, 0, true};
-    uint64_t began = cost_clock();
+    uint64_t began = cost_clock() - verify_ns;
     ranges_each(arm_range, &a);
     track_armed();
-    if (a.pages >= MIB / OS_PAGE) learn(&arm_ns, (double)(cost_clock() - began) / (double)a.pages);
+    if (a.pages >= MIB / OS_PAGE) learn(&arm_ns, (double)(cost_clock() - verify_ns - began) / (double)a.pages);
 }

@@ -23,6 +23,15 @@ enum remember_way remember_way(void);
    True if it was complete; false: nothing may be said of young blocks. */
 bool remember_words(struct marker *, const struct white *young, uintptr_t guard, struct present *);
 
+/* For `verify`: hands over all such words, in whichever way the cycle reads them, and changes nothing.  False without memory, or where not all could
+   be looked at. */
+bool remember_all_words(struct marker *, const struct white *young, uintptr_t guard, struct present *);
+
+/* From now on what is needed for this is noted (remember_check.h); before the first cycle.  Right after remember_words: pages that were written and
+   that tracking did not name, and the first of them; 0 where it sweeps. */
+void remember_verify(bool);
+uint64_t remember_unseen(struct present *, uintptr_t *first);
+
 /* After a collection that was complete and has made all blocks old: chooses the way of the next cycle and arms tracking.  If it is not
    called after remember_words, the next cycle takes all old memory for written.  A major collection need not call it. */
 void remember_arm(struct present *);

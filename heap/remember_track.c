@@ -188,7 +188,7 @@ static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to,
         long n = raw_syscall(SYS_ioctl, p->fd, SCAN_CALL, &a);
         if (n < 0 || a.walk_end <= from) return false;
         for (long i = 0; i < n; i++) {
-            p->swapped = !(region[i].categories & IS_PRESENT);
+            p->absent = p->swapped = !(region[i].categories & IS_PRESENT);
             each(region[i].from, region[i].to, user);
         }
         from = a.walk_end;
@@ -337,14 +337,29 @@ static bool add_unit(unsigned unit)
     return true;
 }
 
-bool track_arm(struct present *p, uintptr_t from, uintptr_t to, uint64_t *pages)
+bool track_is_armed(uintptr_t address) { return unit_state[range_unit(address)] == UNIT_ARMED; }
+
+bool track_is_written(struct present *p, uintptr_t page)
+{
+    struct scan_region region;
+    struct scan_argument a = {.size = sizeof a,
+                              .start = page,
+                              .end = page + OS_PAGE,
+                              .vec = (uintptr_t)&region,
+                              .vec_len = 1,
+                              .category_mask = IS_WRITTEN,
+                              .return_mask = IS_WRITTEN};
+    return raw_syscall(SYS_ioctl, p->fd, SCAN_CALL, &a) != 0;
+}
+
+bool track_arm(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t, uintptr_t, void *), void *user)
 {
     unsigned number = range_unit(from);
     uint8_t *unit = &unit_state[number];
     if (*unit == UNIT_ARMED) return true;
     any_armed = true;
     if (*unit == UNIT_WRITTEN) *unit = add_unit(number) ? UNIT_ARMING : UNIT_FAILED;
-    if (*unit == UNIT_ARMING && !read_and_arm(p, from, to, count_pages, pages)) *unit = UNIT_FAILED;
+    if (*unit == UNIT_ARMING && !read_and_arm(p, from, to, each, user)) *unit = UNIT_FAILED;
     return *unit == UNIT_ARMING;
 }
 

@@ -38,9 +38,15 @@ bool track_check(void);
 bool track_read(struct present *p, uintptr_t from, uintptr_t to,
                 void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);
 
-/* Arms the range if it is in a unit that was not armed before. `*pages` grows by the pages that were armed. False: it cannot be; its
+/* Arms the range if it is in a unit that was not armed before, and calls `each` for every run of pages that was. False: it cannot be; its
    unit counts as written from now on. */
-bool track_arm(struct present *p, uintptr_t from, uintptr_t to, uint64_t *pages);
+bool track_arm(struct present *p, uintptr_t from, uintptr_t to, void (*each)(uintptr_t from, uintptr_t to, void *user), void *user);
+
+/* Does tracking know all pages of the address's unit? */
+bool track_is_armed(uintptr_t address);
+
+/* Was the page written, or may it have been, since it was armed?  Arms nothing. */
+bool track_is_written(struct present *p, uintptr_t page);
 
 /* All units whose ranges track_arm was called for since the latest call of this are armed. */
 void track_armed(void);

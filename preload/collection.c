@@ -122,8 +122,8 @@ static void say(const char *line)
 
 static void judge(void)
 {
-    if (now.missed) print_to(wrong, sizeof wrong, "a minor collection missed %lu live blocks, the first at %p",
-                             (unsigned long)now.missed, (void *)now.first_missed);
+    if (now.missed) print_to(wrong, sizeof wrong, "a minor collection missed %lu live blocks, the first at %p; pages written unseen: %lu, %p",
+                             (unsigned long)now.missed, (void *)now.first_missed, (unsigned long)now.unseen, (void *)now.first_unseen);
     if (likely(!wrong[0])) return;
     print_fd(2, "gleaner: verify: %s\ngleaner: this is a fault of Gleaner's, or memory outside the program's blocks was written to\n",
              wrong);
@@ -577,6 +577,7 @@ void collection_start(const struct config *config)
     take_cut_start();
     possible = config->collect != COLLECT_OFF;
     verify = config->verify;
+    remember_verify(verify);
     in_place_only = !config->snapshot;
     at_best = (enum present_way)config->pages;
     bool running = config->leaks == LEAKS_EVERY || config->collect == COLLECT_REPORT || config->collect == COLLECT_RECLAIM;

@@ -122,6 +122,7 @@ static const struct row whole_programs[] = {
     {"no-pread", "", ALWAYS},
     {"unfrozen-always", "", ALWAYS},
     {"retention", "", ALWAYS},
+    {"old-words", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
     {"fork-dlopen", "@libgraph-lib.so", ALWAYS},
     {"graph", "plain 1", ALWAYS},

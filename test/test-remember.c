@@ -443,6 +443,8 @@ static void *collect_paused(void *user)
     struct marker *m = mark_start(&white, guard, &present);
     must(m != NULL);
     must(remember_words(m, &white, guard, &present));
+    uintptr_t unseen;
+    if (remember_unseen(&present, &unseen) != 0) ck_abort_msg("page %#lx was written unseen", (unsigned long)unseen);
     mark_stats(m, &delivered);
     mark_drain(m);
     unsigned young = 0;
@@ -528,6 +530,7 @@ START_TEST(test_ways)
     filter_baseline(kind[_i].baseline);
     if (kind[_i].way == REMEMBER_TRACK && !can_track()) return;
     remember_start(kind[_i].way);
+    remember_verify(true);
     live(40);
     collect(true);
     ck_assert_int_eq(remember_way(), kind[_i].way);
@@ -762,6 +765,7 @@ static void start_tracking(void)
     seed = 77;
     guard = 0;
     remember_start(REMEMBER_TRACK);
+    remember_verify(true);
     grow_old(1500);
     live(4);
     collect(true);
@@ -799,6 +803,33 @@ START_TEST(test_reads_little)
     ck_assert_uint_le(s.bytes_scanned, 8 * MIB);
     ck_assert_uint_ge(s.bytes_scanned, OS_PAGE);
     ck_assert(s.track_ns_per_page > 0 && s.arm_ns_per_page > 0);
+}
+END_TEST
+
+static void ignore_pages(uintptr_t from, uintptr_t to, void *unused) {}
+
+/* With `verify` a page that was written and that nobody was told of is noticed: here it is armed again behind the collector's back. */
+START_TEST(test_unseen)
+{
+    if (!can_track()) return;
+    start_tracking();
+    char *big = new_block(16 * MIB);
+    must_track();
+    uintptr_t first, at = (uintptr_t)round_up((size_t)big, OS_PAGE), page[2] = {at + 3 * MIB, at + 9 * MIB};
+    struct present present;
+    present_start(&present, PRESENT_SCAN);
+    ck_assert_uint_eq(remember_unseen(&present, &first), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        ((char *)page[1 - i])[40] = 1;
+        ck_assert_uint_eq(remember_unseen(&present, &first), i); /* the kernel knows of it still */
+        must(track_read(&present, page[1 - i], page[1 - i] + OS_PAGE, ignore_pages, NULL));
+        ck_assert_uint_eq(remember_unseen(&present, &first), i + 1);
+        ck_assert_uint_eq(first, page[1 - i]);
+    }
+    ((char *)page[0])[40] = 0; /* as it was */
+    must(track_read(&present, page[0], page[0] + OS_PAGE, ignore_pages, NULL));
+    ck_assert_uint_eq(remember_unseen(&present, &first), 1);
+    present_end(&present);
 }
 END_TEST
 
@@ -999,6 +1030,7 @@ int main(void)
     tcase_add_loop_test(heaps, test_absent_pages, 0, 2);
     tcase_add_test(heaps, test_unloadable);
     tcase_add_test(outside, test_reads_little);
+    tcase_add_test(outside, test_unseen);
     tcase_add_test(outside, test_closed);
     tcase_add_test(outside, test_descriptor_is_high);
     tcase_add_test(outside, test_fork);

@@ -10,7 +10,6 @@
 static uint64_t *volatile noise[NOISE_BLOCKS];
 static concealed lost[LOST];
 static uint64_t state = 88172645463325252;
-static bool verified;
 
 static uint64_t next(void)
 {
@@ -19,7 +18,7 @@ static uint64_t next(void)
     return state ^= state << 17;
 }
 
-static uint64_t noise_word(int kind)
+static uint64_t value(int kind)
 {
     union {
         double d;
@@ -43,11 +42,6 @@ static uint64_t noise_word(int kind)
     }
 }
 
-/* With `verify` none that may be an address: a word that is older than a block and happens to be the block's address is no pointer to
-   it, and a minor collection need not look at it again, as the full mark does that it is held against.  Of numbers and times, too, the low 48 bits
-   are as good as random. */
-static uint64_t value(int kind) { return noise_word(kind) | (verified ? (uint64_t)1 << 47 : 0); }
-
 NOINLINE static void fill(void)
 {
     for (int i = 0; i < NOISE_BLOCKS; i++) {
@@ -63,8 +57,6 @@ NOINLINE static void lose(void)
 
 int main(void)
 {
-    const char *conf = getenv("GLEANER_CONF");
-    verified = conf && strstr(conf, "verify:yes");
     collections_are_there();
     fill();
     lose();
