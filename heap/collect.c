@@ -73,7 +73,11 @@ static void write_down(struct verdict *v, const struct white *white, const struc
             v->lost_bytes += g->block.bytes;
         }
         if (v->count == v->room) {
+            uint64_t unused;
             v->truncated++;
+            if (kind == LOST_POSSIBLE || lost_hash(g->block.start, &unused)) continue;
+            v->unlisted++;
+            v->unlisted_bytes += g->block.bytes;
             continue;
         }
         uint64_t hash = hash_of_block(present, white, &g->block), before;
@@ -380,6 +384,7 @@ void collect_count(const struct collection *c)
     else all.major++;
     all.promoted_bytes += c->promoted_bytes;
     all.latest = *c;
+    if (c->kind == COLLECTION_MAJOR) all.latest_major = *c;
     enter(&pauses, c->pause);
     enter(&stops, c->stop);
     enter(&marks, c->mark);

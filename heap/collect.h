@@ -43,7 +43,7 @@ struct collections {
     struct collection_spread {
         double p50, p99, max;
     } pause, stop, mark;
-    struct collection latest;
+    struct collection latest, latest_major; /* number 0: none yet */
 };
 void collections(struct collections *);
 

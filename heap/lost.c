@@ -13,7 +13,7 @@
 
 static _Atomic uint64_t of_class[HEAP_CLASSES];
 static _Atomic uint64_t proofs[PROOFS], proof_bytes[PROOFS];
-static _Atomic uint64_t unrecorded; /* lost blocks for which there was no memory */
+static _Atomic uint64_t unrecorded, unrecorded_bytes; /* lost blocks of the latest verdict for which there was no memory */
 
 static struct lost_record *find(uintptr_t block) { return lost_record_at(lost_record_find(block, false)); }
 
@@ -67,14 +67,19 @@ static uint32_t tag_now(const struct place *p)
     return heap_options.watch ? tag & (TAG_CALLER | TAG_NUMBER) : 0;
 }
 
+/* False without memory. */
+static bool make_tag(struct place *p)
+{
+    if (p->tag) return true;
+    if (!pool_make_entries(p->pool)) return false;
+    p->tag = &atomic_load(&p->pool->entries)[p->slot];
+    return true;
+}
+
 /* From now on a free of it takes the slow path and finds TAG_LOST.  False if it was freed meanwhile. */
 static bool make_lost(struct place *p, uint32_t tag)
 {
     if (p->large) return large_tag_or(p->large, TAG_LOST);
-    if (!p->tag) {
-        if (!pool_make_entries(p->pool)) return false;
-        p->tag = &atomic_load(&p->pool->entries)[p->slot];
-    }
     uint32_t seen = atomic_load(p->tag);
     if (tag_now(p) != tag || !atomic_compare_exchange_strong(p->tag, &seen, tag | TAG_LOST))
         atomic_fetch_or(p->tag, TAG_LOST); /* somebody has put an entry there (heap_retag) */
@@ -167,10 +172,12 @@ void lost_disprove(uint32_t n, enum lost_proof how)
 /* `*full`: there was no memory; it is not asked for again. */
 static bool add(const struct verdict_block *v, struct place *p, uint32_t before, uint32_t now, uint32_t number, bool *full)
 {
-    uint32_t tag = tag_now(p), n = *full ? 0 : lost_record_new();
+    uint32_t n = *full || !make_tag(p) ? 0 : lost_record_new(), tag = tag_now(p);
     if (n == 0) {
         *full = true;
+        if (VERDICT_KIND(v) == LOST_POSSIBLE) return false;
         atomic_fetch_add(&unrecorded, 1);
+        atomic_fetch_add(&unrecorded_bytes, p->given);
         return false;
     }
     struct lost_record *r = lost_record_at(n);
@@ -238,6 +245,8 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
     uint64_t fresh = 0;
     bool full = false;
     *new_bytes = 0;
+    atomic_store(&unrecorded, v->unlisted);
+    atomic_store(&unrecorded_bytes, v->unlisted_bytes);
     lost_first_time(before < time && before != 0 ? before : time);
     for (size_t i = 0; i < v->count; i++) {
         const struct verdict_block *b = &v->block[i];
@@ -330,6 +339,8 @@ void lost_totals(struct lost_totals *t)
     }
     t->lost = t->direct + t->indirect;
     t->lost_bytes = t->direct_bytes + t->indirect_bytes;
+    t->unrecorded = atomic_load(&unrecorded);
+    t->unrecorded_bytes = atomic_load(&unrecorded_bytes);
     for (unsigned i = 0; i < PROOFS; i++) {
         t->proofs[i] = atomic_load(&proofs[i]);
         t->proof_bytes[i] = atomic_load(&proof_bytes[i]);

@@ -46,13 +46,15 @@ struct lost_view {
 /* Calls `each` for every lost block. Any thread and a snapshot child; no lock. */
 void lost_each(void (*each)(const struct lost_view *, void *user), void *user);
 
-/* Exact totals of now: blocks and bytes given. */
+/* Exact totals of now: blocks and bytes given.  What the latest complete collection found lost and had no memory to record is in
+   `unrecorded` alone. */
 struct lost_totals {
     uint64_t lost, lost_bytes;         /* direct and indirect */
     uint64_t direct, direct_bytes;
     uint64_t indirect, indirect_bytes;
     uint64_t possible, possible_bytes; /* not in `lost` */
     uint64_t quarantined, quarantined_bytes; /* part of `lost` */
+    uint64_t unrecorded, unrecorded_bytes;
     uint64_t proofs[PROOFS];              /* enum lost_proof: how often, in blocks */
     uint64_t proof_bytes[PROOFS];
 };

@@ -28,7 +28,8 @@ struct verdict {
     uint64_t lost, lost_bytes, possible, possible_bytes; /* exact, also where the list had no room */
     uint64_t roots_ns, mark_ns, sweep_ns, root_bytes;
     uint64_t marked, marked_bytes;
-    uint64_t truncated;    /* blocks that the list had no room for */
+    uint64_t truncated;    /* blocks that the list had no room for; of those that are lost, and had no record before: */
+    uint64_t unlisted, unlisted_bytes;
     bool islands;          /* were looked for */
     bool rings;            /* io_uring's or kernel AIO's are mapped, which hold pointers where nobody sees them */
     uint32_t stacks;       /* hash of where the threads were */

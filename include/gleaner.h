@@ -47,6 +47,7 @@ struct gleaner_leaks {
     struct gleaner_count indirect;
     struct gleaner_count possible;   /* reached by an unusual form of pointer only; not in `lost` */
     struct gleaner_count false_lost; /* called lost once, and freed, resized, written or read by the program since */
+    struct gleaner_count unrecorded; /* lost, too, whenever that was, but there was no memory to record them; not in `lost` */
 };
 
 /* A moment, for leak checks that look only at what was lost since: a complete major collection, after which whatever is lost

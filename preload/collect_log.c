@@ -60,16 +60,19 @@ static size_t totals_line(char *to, size_t bytes, int pid)
 {
     struct lost_totals t;
     lost_totals(&t);
-    return print_to(to, bytes,
+    size_t n = print_to(to, bytes,
                     "==%d== gleaner: lost now %lu blocks %lu bytes (direct %lu blocks %lu bytes), "
                     "possibly lost %lu blocks %lu bytes, "
-                    "proved not lost: freed %lu, resized %lu, written %lu, read %lu, reached again %lu\n",
+                    "proved not lost: freed %lu, resized %lu, written %lu, read %lu, reached again %lu",
                     pid, (unsigned long)t.lost, (unsigned long)t.lost_bytes,
                     (unsigned long)t.direct, (unsigned long)t.direct_bytes,
                     (unsigned long)t.possible, (unsigned long)t.possible_bytes,
                     (unsigned long)t.proofs[PROOF_FREED], (unsigned long)t.proofs[PROOF_RESIZED],
                     (unsigned long)t.proofs[PROOF_WRITTEN], (unsigned long)t.proofs[PROOF_READ],
                     (unsigned long)t.proofs[PROOF_REACHED]);
+    if (t.unrecorded > 0 && n < bytes)
+        n += print_to(to + n, bytes - n, ", lost without a record %lu blocks %lu bytes", (unsigned long)t.unrecorded, (unsigned long)t.unrecorded_bytes);
+    return n + (n < bytes ? print_to(to + n, bytes - n, "\n") : 1);
 }
 
 static long open_log(void)

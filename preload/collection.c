@@ -391,8 +391,13 @@ static int run(enum collection_kind kind, enum collection_trigger trigger, bool 
 {
     const struct stop_job job = {.inside = inside, .urgent = urgent, .deep = true,
                                  .keep = (unsigned)(remember_descriptor() + 1)};
-    if (kind == COLLECTION_MAJOR && !map_verdict()) return ENOMEM;
     now = (struct collection){.number = ++number, .kind = kind, .trigger = trigger};
+    if (kind == COLLECTION_MAJOR && !map_verdict()) {
+        now.why_not = "no memory for the list of lost blocks";
+        collect_count(&now);
+        if (collection_done) collection_done(&now);
+        return ENOMEM;
+    }
     probe_begin(kind, now.number, trigger);
     uint64_t began = collect_clock();
     bool ran = stop_world(&job);
@@ -434,7 +439,6 @@ static NOINLINE int run_spilled(enum collection_kind kind, enum collection_trigg
 static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
 {
     int before = errno, e;
-    uint32_t mine = 0;
     if (process_is_borrowed()) return EAGAIN;
     for (;;) {
         if (wait) wait_for_child();
@@ -457,14 +461,13 @@ static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trig
     }
     bool snapshot = false;
     e = run_spilled(kind, trigger, urgent, &snapshot);
-    mine = number;
     stop_gate_leave();
     if (e == 0 && snapshot && wait) {
         wait_for_child();
         struct collections all;
         collections(&all);
-        /* Another thread's may have come and gone since; then ours was applied, too. */
-        if (all.latest.number == mine && !all.latest.complete) e = EAGAIN;
+        /* Another thread's may have come and gone since; if that one was complete, as much is known. */
+        if (!all.latest_major.complete) e = EAGAIN;
     }
     errno = before;
     return e;

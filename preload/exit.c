@@ -68,7 +68,7 @@ static int process_ends(void)
     int fd = stderr_now(), error = profile ? output_profile(NULL, "exit", fd, file) : 0;
     if (output_first()) {
         if (report) report_print(fd, profile && error == 0 ? file : NULL);
-        if (leaks) status = leak_check_at_exit(lost, report ? fd : -1);
+        if (leaks) status = leak_check_at_exit(lost, report, fd);
     }
     errno = before;
     return status;

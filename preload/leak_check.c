@@ -151,10 +151,17 @@ bool leak_check_is_on(void)
     return on;
 }
 
-int leak_check_exit_code(void)
+/* 0: nobody has asked for one. */
+static int asked_status(void)
 {
     if (key_exit_code) return key_exit_code;
-    return options.has_exitcode ? options.exitcode : LEAK_STATUS;
+    return options.has_exitcode ? options.exitcode : 0;
+}
+
+int leak_check_status(enum leak_verdict verdict)
+{
+    if (verdict == LEAK_NONE) return 0;
+    return verdict == LEAK_FOUND && !key_exit_code && !options.has_exitcode ? LEAK_STATUS : asked_status();
 }
 
 bool leak_check_once(void)
@@ -172,7 +179,7 @@ static const char *why(int error)
         return "no memory";
     default:
         collections(&c);
-        return !c.latest.complete && c.latest.why_not ? c.latest.why_not : "incomplete";
+        return !c.latest_major.complete && c.latest_major.why_not ? c.latest_major.why_not : "incomplete";
     }
 }
 
@@ -189,7 +196,7 @@ static NOINLINE enum leak_verdict sum_up(int fd, struct leak_totals *sum)
         if (fd >= 0) print_fd(fd, "gleaner: no memory for a leak report\n");
         return LEAK_UNKNOWN;
     }
-    return sum->blocks > 0 ? LEAK_FOUND : LEAK_NONE;
+    return sum->blocks + sum->unrecorded > 0 ? LEAK_FOUND : LEAK_NONE;
 }
 
 enum leak_verdict leak_check(enum collection_trigger trigger, int fd)
@@ -214,19 +221,28 @@ enum leak_verdict leak_check(enum collection_trigger trigger, int fd)
     return verdict;
 }
 
-int leak_check_at_exit(int error, int fd)
+/* Nothing was found, but not all was looked at. */
+static NOINLINE void say_unknown(const char *reason, int status, int fd)
+{
+    print_fd(fd, "==%d==ERROR: Gleaner: whether anything is lost is not known: %s\n", (int)raw_syscall(SYS_getpid, 0), reason);
+    if (status) print_fd(fd, "gleaner: so the status is %d, by exit_code\n", status);
+}
+
+int leak_check_at_exit(int error, bool report, int fd)
 {
     int status = 0;
     struct leak_totals sum;
     if (!started || !enter()) return 0;
     prepare();
     if (!turned_off() && leak_check_once()) {
-        if (error != 0 && fd >= 0)
-            print_fd(fd,
-                     "gleaner: the collection at exit failed (%s): what is known of before it:\n",
-                     why(error));
-        enum leak_verdict verdict = sum_up(fd, &sum);
-        if (verdict == LEAK_NONE && fd >= 0) {
+        enum leak_verdict verdict = sum_up(report ? fd : -1, &sum);
+        const char *reason = error != 0 ? why(error) : "no memory for a leak report";
+        if (verdict == LEAK_FOUND && error != 0 && report)
+            print_fd(fd, "gleaner: the collection at exit failed (%s): that is what is known of before it\n", reason);
+        if (verdict == LEAK_NONE && error != 0) verdict = LEAK_UNKNOWN;
+        if (verdict != LEAK_NONE) status = asked_status();
+        if (verdict == LEAK_UNKNOWN && (report || status)) say_unknown(reason, status, fd);
+        if (verdict == LEAK_NONE && report) {
             struct lost_totals t;
             lost_totals(&t);
             print_fd(fd,
@@ -236,8 +252,6 @@ int leak_check_at_exit(int error, int fd)
                      (unsigned long)(t.proofs[PROOF_FREED] + t.proofs[PROOF_RESIZED] +
                                      t.proofs[PROOF_WRITTEN] + t.proofs[PROOF_READ]));
         }
-        if (verdict == LEAK_FOUND)
-            status = key_exit_code ? key_exit_code : options.has_exitcode ? options.exitcode : 0;
     }
     leave();
     return status;

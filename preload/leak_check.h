@@ -28,13 +28,15 @@ enum leak_verdict leak_check(enum collection_trigger, int fd);
 /* The check that may end the process: true the first time it is asked for. */
 bool leak_check_once(void);
 
-/* At the process's end, after a collection with the result `error` (collection_run's): the text to `fd` unless that is negative, with a line
-   also where nothing is lost; the status that the process must end with, or 0. */
-int leak_check_at_exit(int error, int fd);
+/* At the process's end, after a collection with the result `error` (collection_run's): with `report` the text to `fd`, with a line
+   also where nothing is lost; the status that the process must end with, or 0.  Where one was asked for and the answer is not known, that
+   is no success either: one line, and the status of a leak, as LeakSanitizer ends on its own errors. */
+int leak_check_at_exit(int error, bool report, int fd);
 
-/* What a leak ends the process with when the program asked for the check: the key exit_code, else LSAN_OPTIONS' exitcode,
-   else LeakSanitizer's 23; 0: the process goes on. */
-int leak_check_exit_code(void);
+/* What a verdict ends the process with when the program asked for the check, 0: it goes on.  Of a leak: the key exit_code, else
+   LSAN_OPTIONS' exitcode, else LeakSanitizer's 23.  Where the answer is not known: the first two only, since then nobody may have asked for a
+   status. */
+int leak_check_status(enum leak_verdict);
 
 /* The patterns of known leaks, for a profile: the command knows the names of more functions.  `frozen`: in a snapshot child, which has
    those of the configuration, but asks nothing of the program and says nothing.  NULL: none. */

@@ -401,7 +401,8 @@ static void put_all(struct leaks *l, const struct leak_text_options *o,
                     const struct leak_totals *sum)
 {
     struct text t = {.fd = o->fd};
-    if (l->groups > 0) {
+    bool any = l->groups > 0 || sum->unrecorded > 0;
+    if (any) {
         if (o->objects) find_objects(l);
         sort_in_place(l->group, l->groups, sizeof *l->group, by_weight);
         put(&t,
@@ -412,9 +413,12 @@ static void put_all(struct leaks *l, const struct leak_text_options *o,
         if (shown < l->groups) put(&t, "The %zu top leak(s):\n", shown);
         for (size_t i = 0; i < shown; i++) put_group(&t, l, &l->group[i], o->objects);
         if (shown < l->groups) put(&t, "Omitting %zu more leak(s).\n\n", l->groups - shown);
+        if (sum->unrecorded > 0)
+            put(&t, "Lost, but there was no memory to record where from: %lu byte(s) in %lu object(s)\n\n",
+                (unsigned long)sum->unrecorded_bytes, (unsigned long)sum->unrecorded);
     }
     if (o->show_suppressions) put_suppressions(&t, l->suppressions);
-    if (l->groups > 0) {
+    if (any) {
         struct lost_totals now;
         lost_totals(&now);
         if (l->possible > 0)
@@ -424,7 +428,7 @@ static void put_all(struct leaks *l, const struct leak_text_options *o,
             (unsigned long)(now.proofs[PROOF_FREED] + now.proofs[PROOF_RESIZED] +
                             now.proofs[PROOF_WRITTEN] + now.proofs[PROOF_READ]));
         put(&t, "SUMMARY: Gleaner: %lu byte(s) leaked in %lu allocation(s).\n",
-            (unsigned long)sum->bytes, (unsigned long)sum->blocks);
+            (unsigned long)(sum->bytes + sum->unrecorded_bytes), (unsigned long)(sum->blocks + sum->unrecorded));
     }
     flush(&t);
 }
@@ -433,7 +437,9 @@ bool leak_text(struct suppressions *suppressions, const struct leak_text_options
                struct leak_totals *sum)
 {
     struct leaks l = {.suppressions = suppressions};
-    *sum = (struct leak_totals){0, 0};
+    struct lost_totals totals;
+    lost_totals(&totals);
+    *sum = (struct leak_totals){.unrecorded = totals.unrecorded, .unrecorded_bytes = totals.unrecorded_bytes};
     struct lost_sites *sites = lost_sites_make();
     if (!sites) return false;
     lost_sites_each(sites, count_site, &l);
@@ -441,7 +447,8 @@ bool leak_text(struct suppressions *suppressions, const struct leak_text_options
     l.group = l.group_bytes ? os_map(l.group_bytes) : NULL;
     if (l.group) lost_sites_each(sites, add_site, &l);
     lost_sites_free(sites);
-    if (!l.group) return l.room == 0;
+    if (!l.group && l.room > 0) return false;
+    if (!l.group && sum->unrecorded == 0) return true;
     l.names = exported_open();
     sort_in_place(l.group, l.groups, sizeof *l.group, by_place);
     hide(&l);
@@ -453,6 +460,6 @@ bool leak_text(struct suppressions *suppressions, const struct leak_text_options
     if (options->fd >= 0) put_all(&l, options, sum);
     exported_close(l.names);
     if (l.object) os_unmap(l.object, l.object_bytes);
-    os_unmap(l.group, l.group_bytes);
+    if (l.group) os_unmap(l.group, l.group_bytes);
     return true;
 }

@@ -12,8 +12,10 @@ struct leak_text_options {
     bool show_suppressions; /* the table of those that matched */
 };
 
-struct leak_totals { /* directly and indirectly lost, no suppression names them */
-    uint64_t blocks, bytes;
+struct leak_totals {
+    uint64_t blocks, bytes; /* directly and indirectly lost, no suppression names them */
+    uint64_t unrecorded, unrecorded_bytes; /* lost, too, by the latest collection, which had no memory to record them: whose they are
+                                              is not known, so that no suppression can name them */
 };
 
 /* Sums up what complete collections have found lost by now, takes away what a suppression names with all that hangs on it,

@@ -63,7 +63,7 @@ void __lsan_do_leak_check(void)
         return;
     }
     if (!leak_check_is_on() || !leak_check_once()) return;
-    int status = leak_check(TRIGGER_API, 2) == LEAK_FOUND ? leak_check_exit_code() : 0;
+    int status = leak_check_status(leak_check(TRIGGER_API, 2));
     if (status) _exit(status); /* as LeakSanitizer: without exit handlers */
 }
 
@@ -73,7 +73,8 @@ int __lsan_do_recoverable_leak_check(void)
         call_answer *f = SANITIZERS(call_answer, "__lsan_do_recoverable_leak_check");
         return f ? f() : 0;
     }
-    return leak_check_is_on() && leak_check(TRIGGER_API, 2) == LEAK_FOUND;
+    enum leak_verdict verdict = leak_check_is_on() ? leak_check(TRIGGER_API, 2) : LEAK_NONE;
+    return verdict == LEAK_FOUND || leak_check_status(verdict) != 0;
 }
 
 void __lsan_ignore_object(const void *address)

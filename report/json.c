@@ -17,7 +17,7 @@ static const char *const head_keys[] = {"version",    "pid",          "parent", 
                                         "classes",    "collections",  "memory", "sampler",
                                         "reclaim"};
 static const char *const total_keys[] = {"alloc",    "live",      "lost",      "indirect",
-                                         "possible", "reclaimed", "false_lost"};
+                                         "possible", "unrecorded", "reclaimed", "false_lost"};
 
 json_t *json_whole(double value)
 {

@@ -251,8 +251,10 @@ void leaks_write(FILE *to, const struct profile *profile, size_t top, bool asked
 {
     struct since since = {0};
     struct figure lost = sum_of(profile, MEASURE_LOST, &since);
-    double pid = head_number(profile, "pid");
-    bool any = lost.objects.value > 0;
+    double pid = head_number(profile, "pid"), unrecorded = head_number(profile, "totals.unrecorded.objects"),
+           unrecorded_bytes = head_number(profile, "totals.unrecorded.bytes");
+    if (!(unrecorded > 0)) unrecorded = unrecorded_bytes = 0;
+    bool any = lost.objects.value + unrecorded > 0;
     bool all = head_number(profile, "totals.lost.objects") > 0 || asked ||
                sum_of(profile, MEASURE_POSSIBLE, NULL).objects.value > 0 ||
                sum_of(profile, MEASURE_FALSE, NULL).objects.value > 0 ||
@@ -265,6 +267,9 @@ void leaks_write(FILE *to, const struct profile *profile, size_t top, bool asked
                 "==%.0f==ERROR: Gleaner: detected memory leaks\n\n",
                 isnan(pid) ? 0 : pid);
         print_leaks(to, profile, MEASURE_DIRECT, MEASURE_INDIRECT, top);
+        if (unrecorded > 0)
+            fprintf(to, "Lost, but there was no memory to record where from: %.0f byte(s) in %.0f object(s)\n\n", unrecorded_bytes,
+                    unrecorded);
     }
     print_leaks(to, profile, MEASURE_POSSIBLE, MEASURE_POSSIBLE, top);
     print_leaks(to, profile, MEASURE_FALSE, MEASURE_FALSE, top);
@@ -278,6 +283,6 @@ void leaks_write(FILE *to, const struct profile *profile, size_t top, bool asked
     struct remarks r = {.to = to};
     remark_since(&r, profile, &since);
     if (r.any) fputc('\n', to);
-    fprintf(to, "SUMMARY: Gleaner: %.0f byte(s) leaked in %.0f allocation(s).\n", lost.bytes.value,
-            lost.objects.value);
+    fprintf(to, "SUMMARY: Gleaner: %.0f byte(s) leaked in %.0f allocation(s).\n", lost.bytes.value + unrecorded_bytes,
+            lost.objects.value + unrecorded);
 }

@@ -44,7 +44,7 @@ static const char help[] =
     "off\n"
     "      --fail[=CODE]     exit with CODE (default 23) when blocks were lost that no "
     "suppression\n"
-    "                        names; implies --leaks\n"
+    "                        names, or when that is not known; implies --leaks\n"
     "      --suppressions FILE  known leaks: lines leak:PATTERN, as LeakSanitizer's\n"
     "      --reclaim         return lost blocks to the heap, carefully, and say what was returned\n"
     "  -c, --conf KEY:VALUE  any configuration key of the library (GLEANER_CONF is kept, this "
@@ -188,6 +188,28 @@ static bool judge(struct profile *profile, const struct request *request)
     return unsuppressed_blocks(profile) > 0;
 }
 
+/* Why a profile does not tell what was lost at the end; NULL if it does. */
+static const char *why_unknown(const struct profile *profile)
+{
+    if (!profile) return "there is no profile of it";
+    if (!profile_collected(profile)) return "it was not looked for lost blocks";
+    const char *reason = head_text(profile, "reason");
+    if (!reason || strcmp(reason, "exit")) return "the profile is from before its end";
+    return head_text(profile, "collections.latest.why_not");
+}
+
+/* For whoever asks by --fail an answer that is not known is no success, as LeakSanitizer's fatal errors are none.  A program that was killed
+   does not look like a success. */
+static int status_unless_known(const struct profile *profile, const struct request *request, const char *name, int wait_status)
+{
+    const char *why = request->fail >= 0 && WIFEXITED(wait_status) ? why_unknown(profile) : NULL;
+    if (!why) return AS_THE_PROGRAM;
+    char *clean = clean_text(why, strlen(why));
+    say("whether %s leaks is not known (%s): status %d by --fail", name, clean, request->fail);
+    free(clean);
+    return request->fail;
+}
+
 /* With --fail somebody must set the status afterwards.  Returns it, or AS_THE_PROGRAM. */
 static int run_and_judge(struct request *request, const char *path, char **argv, int *wait_status)
 {
@@ -199,15 +221,13 @@ static int run_and_judge(struct request *request, const char *path, char **argv,
     if (pid < 0) status = not_started(argv[0], errno);
     struct profile *profile = pid > 0 ? find_profile(output, pid, begun.tv_sec, &file) : NULL;
     if (profile && judge(profile, request)) {
+        double more = head_number(profile, "totals.unrecorded.objects"), more_bytes = head_number(profile, "totals.unrecorded.bytes");
         say("%.0f byte(s) leaked in %.0f allocation(s): gleaner report --show lost %s",
-            head_number(profile, "totals.lost.bytes"), head_number(profile, "totals.lost.objects"),
-            file);
+            head_number(profile, "totals.lost.bytes") + (more > 0 ? more_bytes : 0),
+            head_number(profile, "totals.lost.objects") + (more > 0 ? more : 0), file);
         status = request->fail;
-    } else if (profile && head_text(profile, "collections.latest.why_not")) {
-        say("whether %s leaks is not known, the look for lost blocks was incomplete: gleaner report --show lost %s", argv[0],
-            file);
-    } else if (pid > 0 && !profile && WIFEXITED(*wait_status)) {
-        say("no profile of %s was found: whether it leaks is not known", argv[0]);
+    } else if (pid > 0) {
+        status = status_unless_known(profile, request, argv[0], *wait_status);
     }
     profile_free(profile);
     free(file);
@@ -295,6 +315,7 @@ static int run_and_report(struct request *request, const char *path, char **argv
         profile = profile_read(file);
     remove_folder(folder); /* at once: the report may be interrupted */
     if (profile && print_report(profile, request)) status = request->fail;
+    else if (pid > 0) status = status_unless_known(profile, request, argv[0], *wait_status);
     profile_free(profile);
     free(file);
     free(folder);

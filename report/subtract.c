@@ -88,7 +88,7 @@ static void add_sites(struct subtraction *with, const struct profile *profile, i
 static void subtract_totals(json_t *from, const json_t *older)
 {
     static const char *const kinds[] = {"alloc",     "live",       "lost",
-                                        "direct",    "indirect",   "possible",
+                                        "direct",    "indirect",   "possible", "unrecorded",
                                         "reclaimed", "false_lost", "reached_again", "quarantined"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         json_t *to = json_object_get(from, kinds[i]);

@@ -118,11 +118,12 @@ void suppress_known(struct profile *profile, const char *const *files, size_t co
 
 double unsuppressed_blocks(const struct profile *profile)
 {
-    double sum = 0, all = head_number(profile, "totals.lost.objects");
+    double sum = 0, all = head_number(profile, "totals.lost.objects"), unrecorded = head_number(profile, "totals.unrecorded.objects");
+    if (unrecorded > 0) sum = unrecorded;
     bool some = false;
     for (size_t i = 0; i < profile->part_count; i++)
         some |= profile->parts[i].lost && profile->parts[i].lost->suppressed;
-    if (!some && !isnan(all)) return all;
+    if (!some && !isnan(all)) return sum + all;
     for (size_t i = 0; i < profile->site_count; i++)
         sum += profile->sites[i].figures[MEASURE_LOST].objects.value;
     return sum;

@@ -65,6 +65,7 @@ static void print_totals(FILE *to, const struct profile *profile)
         print_total(to, profile, "  indirectly", "indirect");
     if (head_number(profile, "totals.possible.bytes") != 0)
         print_total(to, profile, "possibly lost", "possible");
+    if (head_number(profile, "totals.unrecorded.bytes") != 0) print_total(to, profile, "lost, no record", "unrecorded");
     print_total(to, profile, "peak", "peak");
 }
 

@@ -114,6 +114,7 @@ static void totals(struct protobuf *b, const struct heap_stats *s, const struct 
     total(b, "direct", lost->direct, lost->direct_bytes);
     total(b, "indirect", lost->indirect, lost->indirect_bytes);
     total(b, "possible", lost->possible, lost->possible_bytes);
+    total(b, "unrecorded", lost->unrecorded, lost->unrecorded_bytes);
     total(b, "reclaimed", reclaim->reclaimed, reclaim->reclaimed_bytes);
     total(b, "quarantined", lost->quarantined, lost->quarantined_bytes);
     total(b, "false_lost", wrong, wrong_bytes);
@@ -215,12 +216,11 @@ static void put_collections(struct protobuf *b, const struct collections *c)
     spread(b, "pause_ms", &c->pause);
     spread(b, "stop_ms", &c->stop);
     spread(b, "mark_ms", &c->mark);
-    if (c->minor + c->major > 0) {
-        profile_put(b, ",\"latest\":{\"major\":%s,\"complete\":%s",
-            c->latest.kind == COLLECTION_MAJOR ? "true" : "false",
-            c->latest.complete ? "true" : "false");
-        if (!c->latest.complete) named(b, "why_not", c->latest.why_not);
-        seconds(b, "time", c->latest.time);
+    if (c->minor + c->major > 0) { /* of the latest major one, if there is any: what is known to be lost depends on it */
+        const struct collection *latest = c->major > 0 ? &c->latest_major : &c->latest;
+        profile_put(b, ",\"latest\":{\"major\":%s,\"complete\":%s", c->major > 0 ? "true" : "false", latest->complete ? "true" : "false");
+        if (!latest->complete) named(b, "why_not", latest->why_not);
+        seconds(b, "time", latest->time);
         text(b, "}");
     }
     text(b, "}");

@@ -17,6 +17,7 @@
 
 /* Of the collector. */
 void (*collection_done)(const struct collection *);
+static uint64_t unrecorded;
 void lost_totals(struct lost_totals *t)
 {
     *t = (struct lost_totals){.lost = 5,
@@ -27,6 +28,8 @@ void lost_totals(struct lost_totals *t)
                               .indirect_bytes = 300,
                               .possible = 1,
                               .possible_bytes = 16,
+                              .unrecorded = unrecorded,
+                              .unrecorded_bytes = unrecorded * 48,
                               .proofs = {7, 8, 9, 11, 10}};
 }
 
@@ -202,6 +205,19 @@ START_TEST(stderr_and_a_program_that_closes_it)
 }
 END_TEST
 
+/* Lost blocks for which there was no memory stand at the end of the line, where there are any. */
+START_TEST(blocks_without_records)
+{
+    struct config c = config_for(LOG_DEBUG, "gc.log");
+    unrecorded = 2;
+    collect_log_start(&c);
+    collection_done(&example);
+    const char *text = contents("gc.log"), *end = ", reached again 10, lost without a record 2 blocks 96 bytes\n";
+    ck_assert_uint_gt(strlen(text), strlen(end));
+    ck_assert_str_eq(text + strlen(text) - strlen(end), end);
+}
+END_TEST
+
 START_TEST(no_such_folder)
 {
     int file = open("err", O_RDWR | O_CREAT | O_APPEND, 0600), real = dup(2);
@@ -230,6 +246,7 @@ int main(void)
     tcase_add_test(c, after_all_descriptors_were_closed);
     tcase_add_test(c, stderr_and_a_program_that_closes_it);
     tcase_add_test(c, no_such_folder);
+    tcase_add_test(c, blocks_without_records);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

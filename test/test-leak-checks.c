@@ -256,6 +256,16 @@ static const struct {
      "SUMMARY: Gleaner: "},
     {"unmatched", "log:none", NULL, 0, "went on\nhandler\nbuffered\n",
      "==Unmatched call to __lsan_enable().\n"},
+    /* No collection is complete: no success where a status was asked for. */
+    {"unknown", "leaks:exit,exit:report,exit_code:9", NULL, 9, "recoverable 1\nhandler\nbuffered\n",
+     "==ERROR: Gleaner: whether anything is lost is not known: a thread could not be stopped\ngleaner: so the status is 9, by exit_code\n"},
+    {"unknown", "leaks:exit,exit_code:9", NULL, 9, "recoverable 1\nhandler\nbuffered\n",
+     "==ERROR: Gleaner: whether anything is lost is not known: a thread could not be stopped\ngleaner: so the status is 9, by exit_code\n"},
+    {"unknown", "leaks:exit", "LSAN_OPTIONS=exitcode=31", 31, "recoverable 1\nhandler\nbuffered\n", "is not known: "},
+    {"unknown", "leaks:exit,exit:report", NULL, 0, "recoverable 0\nhandler\nbuffered\n", "is not known: a thread could not be stopped\n"},
+    {"unknown", "leaks:exit", NULL, 0, "recoverable 0\nhandler\nbuffered\n", "gleaner: no leak check: a thread could not be stopped\n"},
+    {"unknown-fatal", "exit_code:9", NULL, 9, "", "gleaner: no leak check: a thread could not be stopped\n"},
+    {"unknown-fatal", "log:none", NULL, 0, "went on\nhandler\nbuffered\n", "gleaner: no leak check: a thread could not be stopped\n"},
     {"fork", "leaks:exit,exit_code:9", NULL, 9, "buffered\nrecoverable 1\nrecoverable 1\nhandler\n",
      "Direct leak of"},
 };

@@ -105,6 +105,8 @@ void lost_totals(struct lost_totals *to)
                                    .indirect_bytes = 96,
                                    .possible = 1,
                                    .possible_bytes = 48,
+                                   .unrecorded = 3,
+                                   .unrecorded_bytes = 144,
                                    .proofs = {1, 2, 3, 0, 4},
                                    .proof_bytes = {10, 20, 30, 0, 40}};
 }
@@ -727,7 +729,8 @@ START_TEST(lost_json)
                                 .incomplete = 1,
                                 .promoted_bytes = 12345,
                                 .pause = {1.5, 2.25, 1e-3},
-                                .latest = {.kind = COLLECTION_MAJOR,
+                                .latest = {.kind = COLLECTION_MINOR, .complete = true, .number = 9},
+                                .latest_major = {.kind = COLLECTION_MAJOR, .number = 8,
                                            .why_not = "a \"thread\"",
                                            .time = 1700000002000000003}};
     struct suppressions *known = NULL;
@@ -740,7 +743,7 @@ START_TEST(lost_json)
         const char *key;
         int objects, bytes;
     } totals[] = {{"lost", 8, 65872},      {"direct", 6, 65776}, {"indirect", 2, 96},
-                  {"possible", 1, 48},     {"reclaimed", 0, 0},  {"false_lost", 6, 60},
+                  {"possible", 1, 48},     {"unrecorded", 3, 144}, {"reclaimed", 0, 0},  {"false_lost", 6, 60},
                   {"reached_again", 4, 40}};
     for (unsigned i = 0; i < sizeof totals / sizeof *totals; i++) {
         ck_assert_int_eq(number(j, "totals", totals[i].key, "objects"), totals[i].objects);

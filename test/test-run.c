@@ -179,6 +179,31 @@ START_TEST(test_static_program)
 }
 END_TEST
 
+/* A profile in which `lost` blocks are lost by canned_leak, written for this reason; `more` goes on after the total of `lost`. */
+static void can(int lost, const char *reason, const char *more)
+{
+    struct maker *maker = maker_new(8);
+    char comment[512];
+    snprintf(comment, sizeof comment,
+             "#gleaner:{\"version\":1,\"pid\":5,\"command\":\"canned\",\"reason\":\"%s\","
+             "\"totals\":{\"lost\":{\"objects\":%d,\"bytes\":%d}%s}",
+             reason, lost, lost * 32, more);
+    maker_comment(maker, comment);
+    uint64_t place = maker_place(maker, 0, 0x1000);
+    maker_line(maker, place, "canned_leak", "canned.c", 7);
+    if (lost)
+        maker_add(maker, &(struct maker_sample){.places = {place},
+                                                .values = {0, 0, 0, 0, lost, lost * 32},
+                                                .lost = "direct"});
+    maker_write(maker, in_folder("leaks.pb.gz"));
+    maker_free(maker);
+    setenv("FAKE_PROFILE", in_folder("leaks.pb.gz"), 1);
+}
+
+#define COLLECTED "},\"collections\":{\"minor\":0,\"major\":1,\"incomplete\":0}"
+
+static void can_leaks(int lost) { can(lost, "exit", COLLECTED); }
+
 /* What the options for leaks configure; what they imply comes first, so that others can say otherwise. */
 START_TEST(test_leak_options)
 {
@@ -199,6 +224,7 @@ START_TEST(test_leak_options)
         {{"--fail=3", "-s0", "env"}, "=leaks:exit,sample:0,exit:profile,"},
         {{"--leaks=every=1s", "--fail", "env"}, "=sample:all,leaks:every=1000ms,exit:profile,"},
     };
+    can_leaks(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const *words = cases[i].words;
         struct ran ran = run_words(words[0], words[1], words[2], words[3], NULL);
@@ -224,28 +250,6 @@ START_TEST(test_leak_options)
     }
 }
 END_TEST
-
-/* A profile in which `lost` blocks are lost by canned_leak. */
-static void can_leaks(int lost)
-{
-    struct maker *maker = maker_new(8);
-    char comment[400];
-    snprintf(comment, sizeof comment,
-             "#gleaner:{\"version\":1,\"pid\":5,\"command\":\"canned\",\"totals\":{\"lost\":{"
-             "\"objects\":%d,"
-             "\"bytes\":%d}},\"collections\":{\"minor\":0,\"major\":1,\"incomplete\":0}}",
-             lost, lost * 32);
-    maker_comment(maker, comment);
-    uint64_t place = maker_place(maker, 0, 0x1000);
-    maker_line(maker, place, "canned_leak", "canned.c", 7);
-    if (lost)
-        maker_add(maker, &(struct maker_sample){.places = {place},
-                                                .values = {0, 0, 0, 0, lost, lost * 32},
-                                                .lost = "direct"});
-    maker_write(maker, in_folder("leaks.pb.gz"));
-    maker_free(maker);
-    setenv("FAKE_PROFILE", in_folder("leaks.pb.gz"), 1);
-}
 
 /* The program's own status, unless blocks were lost that nobody knows of. */
 START_TEST(test_fail)
@@ -293,10 +297,46 @@ START_TEST(test_fail)
     snprintf(output, sizeof output, "-o%s", in_folder("judged.%p.gz"));
     can_leaks(3);
     ran = run_words("--fail", output, "sh", "-c", "exit 6");
-    ck_assert_msg(ran.status == 6, "%d %s", ran.status, ran.err);
-    ck_assert_str_eq(ran.err,
-                     "gleaner: no profile of sh was found: whether it leaks is not known\n");
+    ck_assert_msg(ran.status == 23, "%d %s", ran.status, ran.err);
+    ck_assert_str_eq(ran.err, "gleaner: whether sh leaks is not known (there is no profile of it): status 23 by --fail\n");
     ran_free(&ran);
+    ran = run_words("--leaks", output, "sh", "-c", "exit 6");
+    ck_assert_int_eq(ran.status, 6);
+    ck_assert_str_eq(ran.err, "");
+    ran_free(&ran);
+}
+END_TEST
+
+/* What is not known is no success. */
+START_TEST(test_fail_unknown)
+{
+    static const struct {
+        const char *reason, *more;
+        int status;
+        const char *said;
+    } cases[] = {
+        {"exit", COLLECTED, 6, "\nNo block is lost.\n"},
+        {"exit", "},\"collections\":{\"minor\":3,\"major\":2,\"incomplete\":1,\"latest\":{\"major\":true,\"complete\":false,\"why_not\":\"a thread\"}}", 44,
+         "\ngleaner: whether sh leaks is not known (a thread): status 44 by --fail\n"},
+        {"exit", "},\"collections\":{\"minor\":3,\"major\":2,\"incomplete\":1,\"latest\":{\"major\":true,\"complete\":true}}", 6, "\nNo block is lost.\n"},
+        {"exit", "},\"collections\":{\"minor\":3,\"major\":0,\"incomplete\":0}", 44,
+         "\ngleaner: whether sh leaks is not known (it was not looked for lost blocks): status 44 by --fail\n"},
+        {"interval", COLLECTED, 44, "\ngleaner: whether sh leaks is not known (the profile is from before its end): status 44 by --fail\n"},
+        {"exit", ",\"unrecorded\":{\"objects\":2,\"bytes\":80}" COLLECTED, 44,
+         "\nLost, but there was no memory to record where from: 80 byte(s) in 2 object(s)\n\n"
+         "SUMMARY: Gleaner: 80 byte(s) leaked in 2 allocation(s).\n"},
+        {"exit", ",\"unrecorded\":{\"objects\":0,\"bytes\":0}" COLLECTED, 6, "\nNo block is lost.\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        can(0, cases[i].reason, cases[i].more);
+        struct ran ran = run_words("--fail=44", "sh", "-c", "exit 6", NULL);
+        ck_assert_msg(ran.status == cases[i].status, "%zu: %d %s", i, ran.status, ran.err);
+        expect_part(ran.err, cases[i].said);
+        ran_free(&ran);
+        ran = run_words("--fail=44", "sh", "-c", "kill -SEGV $$", NULL);
+        ck_assert_int_eq(ran.status, 1000 + SIGSEGV);
+        ran_free(&ran);
+    }
 }
 END_TEST
 
@@ -487,6 +527,7 @@ int main(void)
     tcase_add_test(tests, test_static_program);
     tcase_add_test(tests, test_leak_options);
     tcase_add_test(tests, test_fail);
+    tcase_add_test(tests, test_fail_unknown);
     tcase_add_test(tests, test_usage);
     tcase_add_test(tests, test_signals_are_forwarded);
     tcase_add_test(tests, test_signal_state_is_inherited);
