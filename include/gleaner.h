@@ -219,12 +219,14 @@ enum { GLEANER_ARENA_OLD = 1 }; /* its blocks are old from the start */
 /* NULL: no memory, or `bytes` is not in 1 … 2^40. Any thread. With NULL for an arena the calls below do nothing, or return EINVAL. */
 GLEANER_API extern struct gleaner_arena *gleaner_arena_begin(void *memory, size_t bytes, int flags);
 
-/* A block was cut from the arena, or given back to it.  0; EINVAL: it does not lie in the arena, is not aligned to 8, or
-   (free) was not announced; ENOMEM.  As with malloc, many threads may be in here with different blocks. */
+/* A block was cut from the arena, or given back to it.  0; EINVAL: it does not lie in the arena, is not aligned to 8, was announced
+   already, or (free) was not.  As with malloc, many threads may be in here with different blocks, and a sample for which there is no
+   memory is counted as dropped. */
 GLEANER_API extern int gleaner_arena_alloc(struct gleaner_arena *, void *block, size_t bytes);
 GLEANER_API extern int gleaner_arena_free(struct gleaner_arena *, void *block);
 
-/* Many blocks cut at once, each sampled for itself, with one call stack for all. */
+/* Many blocks cut at once, each sampled for itself, with one call stack for all.  All or nothing: EINVAL, as above, if it is so of any of
+   them, and then none is announced, sampled or told of. */
 struct gleaner_piece {
     void *block;
     size_t bytes;

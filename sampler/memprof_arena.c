@@ -27,40 +27,46 @@ static _Atomic uint32_t *entries_of(struct arena_page *p, bool make)
 
 /* ---- sampling ---- */
 
-/* `stack`: the one that was taken for an earlier block of the same call, or 0. */
-static int sample(struct arena *a, struct heap_thread_hook *hook, size_t unit, const struct gleaner_piece *piece,
-                  enum gleaner_source source, uint32_t *stack)
+/* `stack`: the one that was taken for an earlier block of the same call, or 0.  As with blocks of malloc, a sample for which there is no
+   memory is counted as dropped, and the block is there all the same. */
+static void sample(struct arena *a, struct heap_thread_hook *hook, size_t unit, const struct gleaner_piece *piece,
+                   enum gleaner_source source, uint32_t *stack)
 {
     struct memprof_profile *p;
     struct memprof_thread *t = hook ? hook->memprof : NULL;
     size_t words = (piece->bytes + ARENA_UNIT - 1) / ARENA_UNIT;
     unsigned n = memprof_points(t, words, &p);
-    if (n == 0 || heap_sampling_is_suspended()) return 0;
+    if (n == 0 || heap_sampling_is_suspended()) return;
     _Atomic uint32_t *entries = entries_of(arena_page(a, unit), true);
-    if (!entries) return ENOMEM;
+    if (!entries) {
+        memprof_add(p, MEMPROF_N_DROPPED, n);
+        return;
+    }
     if (*stack == 0) *stack = memprof_stack(t);
     const struct memprof_new new = {.block = piece->block, .asked = piece->bytes, .given = words * ARENA_UNIT, .n_samples = n,
                                     .stack = *stack, .source = source, .kind = MEMPROF_PIECE, .old = a->flags & GLEANER_ARENA_OLD};
     uint32_t number = memprof_make(t, p, &new);
-    if (number == 0) return ENOMEM;
+    if (number == 0) return;
     atomic_store(&entries[unit % ARENA_PAGE_UNITS], number);
     memprof_publish(hook, number);
-    return 0;
 }
 
+/* All of them, or none. */
 static int announce(struct arena *a, const struct gleaner_piece *pieces, size_t count, enum gleaner_source source)
 {
     struct heap_thread_hook *hook = heap_own_hook();
     uint32_t stack = 0;
-    int error = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t unit;
-        bool ok = arena_unit(a, pieces[i].block, &unit) && arena_announce(a, unit, pieces[i].bytes);
-        int e = ok ? sample(a, hook, unit, &pieces[i], source, &stack) : EINVAL;
-        if (e && !error) error = e;
+    size_t unit, n = 0;
+    while (n < count && arena_unit(a, pieces[n].block, &unit) && arena_announce(a, unit, pieces[n].bytes)) n++;
+    if (n < count) {
+        while (n-- > 0)
+            if (arena_unit(a, pieces[n].block, &unit)) arena_forget(a, unit);
+        return EINVAL;
     }
+    for (size_t i = 0; i < count; i++)
+        if (arena_unit(a, pieces[i].block, &unit)) sample(a, hook, unit, &pieces[i], source, &stack);
     if (hook && hook->pending) memprof_callbacks(hook);
-    return error;
+    return 0;
 }
 
 int memprof_arena_alloc(struct gleaner_arena *a, void *block, size_t bytes)

@@ -368,6 +368,19 @@ static void arena_on(char *memory, size_t bytes, int flags)
     need_equal(flags ? seen.dealloc_old : seen.dealloc_young, 30);
     struct gleaner_piece pieces[50];
     for (int i = 0; i < 50; i++) pieces[i] = (struct gleaner_piece){memory + 7000 + i * 16, (size_t)(i % 2 ? 16 : 9)};
+    /* One bad piece, wherever it stands, and there is none of them; the one that was there before stays. */
+    const struct gleaner_piece bad[] = {{memory + bytes, 8}, {memory + 7004, 8}, {memory + 7000, 0}, {memory + bytes - 8, 16}, {memory + 64 * 99, 8}, pieces[49]};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (int at = 0; at < 49; at += 16) {
+            struct gleaner_piece good = pieces[at];
+            pieces[at] = bad[i];
+            need_equal(gleaner_arena_bulk(a, pieces, 50), EINVAL);
+            pieces[at] = good;
+            for (int k = 0; k < 50; k++) need_equal(gleaner_arena_state(a, pieces[k].block), GLEANER_NO_BLOCK);
+            need(gleaner_arena_state(a, memory + 64 * 99) != GLEANER_NO_BLOCK);
+        }
+    need_equal(source[GLEANER_BULK], 0);
+    need_equal(gleaner_arena_bulk(a, pieces, 0), 0);
     need_equal(gleaner_arena_bulk(a, pieces, 50), 0);
     need_equal(source[GLEANER_ARENA], 100);
     need_equal(source[GLEANER_BULK], 50);
