@@ -89,10 +89,9 @@ static ALWAYS_INLINE void note(struct thread_heap *h, void *block, size_t asked,
 
 /* ---- pools ---- */
 
-static bool elsewhere(size_t size, enum heap_source source, void **block)
+static heap_malloc_of *elsewhere(enum heap_source source)
 {
-    return unlikely(!heap_tls.heap) && source == HEAP_MALLOC && heap_hooks->elsewhere &&
-           heap_hooks->elsewhere(size, block);
+    return unlikely(!heap_tls.heap) && source == HEAP_MALLOC && heap_hooks->elsewhere ? heap_hooks->elsewhere() : NULL;
 }
 
 /* The system has refused memory, for the first time or again: is there some that nobody needs? */
@@ -106,8 +105,8 @@ static COLD bool found_memory(struct thread_heap *h, unsigned tries)
 
 static NOINLINE void *alloc_from(unsigned class, size_t asked, enum heap_source source, const void *caller)
 {
-    void *others;
-    if (elsewhere(asked, source, &others)) return others;
+    heap_malloc_of *other = elsewhere(source);
+    if (unlikely(other)) return other(asked);
     struct thread_heap *h = thread_heap_get();
     if (unlikely(!h)) goto none;
     struct bin *b = h->bin[class];
@@ -158,8 +157,8 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
 
 static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source, const void *caller)
 {
-    void *others;
-    if (elsewhere(size, source, &others)) return others;
+    heap_malloc_of *other = elsewhere(source);
+    if (unlikely(other)) return other(size);
     if (size > PTRDIFF_MAX || alignment > PTRDIFF_MAX) goto none;
     heap_notice_fork();
     struct thread_heap *h = thread_heap_get();

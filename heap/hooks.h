@@ -17,6 +17,8 @@
 
 #include "heap/base.h"
 
+typedef void *heap_malloc_of(size_t size);
+
 #define HEAP_CLASSES 64 /* small, then medium; the last one stands for all large blocks */
 #define HEAP_CLASS_LARGE 63
 
@@ -105,9 +107,9 @@ struct heap_hooks {
     void *(*foreign_realloc)(void *, size_t);
     size_t (*foreign_size)(const void *);
 
-    /* malloc in a thread that has no heap: where it returns true, *block is the call's result and
-       the heap did nothing (another allocator serves this process). */
-    bool (*elsewhere)(size_t size, void **block);
+    /* malloc in a thread that has no heap: the malloc of another allocator that serves this process, to be called as the last thing, so that it
+       finds the program's frame where it looks for its caller's; NULL: there is none. */
+    heap_malloc_of *(*elsewhere)(void);
 
     /* A proven double or invalid free.  `entry` is the tracked entry where a live sampled block
        contains the address, else 0; `block` and `size` describe the slot that contains it, NULL and

@@ -44,13 +44,14 @@ void *own_calloc(size_t count, size_t size)
 
 void *own_realloc(void *block, size_t size)
 {
-    if (!block && passes_on()) return scope_malloc(size);
+    if (passes_on() && !heap_owns(block)) return scope_foreign_realloc(block, size);
     return heap_realloc(block, size);
 }
 
 static void *own_reallocarray(void *block, size_t count, size_t size)
 {
     size_t bytes;
+    if (passes_on()) return scope_reallocarray(block, count, size);
     if (unlikely(__builtin_mul_overflow(count, size, &bytes))) {
         errno = ENOMEM;
         return NULL;
@@ -87,6 +88,7 @@ static void *aligned(size_t alignment, size_t size)
 
 static void *own_memalign(size_t alignment, size_t size)
 {
+    if (passes_on()) return scope_aligned(alignment, size);
     if (unlikely(alignment > SIZE_MAX / 2 + 1)) { /* no power of two is as large */
         errno = EINVAL;
         return NULL;
@@ -98,6 +100,7 @@ static void *own_memalign(size_t alignment, size_t size)
 
 static void *own_aligned_alloc(size_t alignment, size_t size)
 {
+    if (passes_on()) return scope_aligned_alloc(alignment, size);
     if (unlikely(!power_of_two(alignment))) { /* as glibc since 2.38 */
         errno = EINVAL;
         return NULL;
@@ -107,6 +110,7 @@ static void *own_aligned_alloc(size_t alignment, size_t size)
 
 static int own_posix_memalign(void **to, size_t alignment, size_t size)
 {
+    if (passes_on()) return scope_posix_memalign(to, alignment, size);
     if (unlikely(!power_of_two(alignment) || alignment % sizeof(void *) != 0)) return EINVAL;
     int before = errno;
     void *p = aligned(alignment, size);

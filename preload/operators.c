@@ -9,13 +9,16 @@
       is.  (libstdc++'s and libc++'s are written so, for their users' replacement of malloc.)
       A runtime that came with a dlopen'd plugin is not in our scope: it is found by the caller's
       module, or by its file's name if it is loaded.
-   3. Where an executable brings its own malloc the operators use that: other
+   3. Where a sanitizer serves, its operator of the same name does: it tells new from malloc, and what it is called by must be the program's
+      frame (scope.h).
+   4. Where an executable brings its own malloc the operators use that: other
       libraries bind `malloc` to it and may free what they got from new.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/print.h"
 #include "preload/face.h"
+#include "preload/next_symbol.h"
 #include "preload/scope.h"
 
 #include <dlfcn.h>
@@ -32,6 +35,11 @@ typedef void *new_plain(size_t);
 typedef void *new_nothrow(size_t, const void *);
 typedef void *new_aligned(size_t, size_t);
 typedef void *new_aligned_nothrow(size_t, size_t, const void *);
+typedef void delete_plain(void *);
+typedef void delete_sized(void *, size_t); /* or aligned */
+typedef void delete_nothrow(void *, const void *);
+typedef void delete_sized_aligned(void *, size_t, size_t);
+typedef void delete_aligned_nothrow(void *, size_t, const void *);
 
 extern INTERNAL void *own_new(size_t);
 
@@ -113,6 +121,34 @@ static COLD void *fail_aligned_nothrow(const char *name, size_t size, size_t ali
     return f ? f(size, alignment, tag) : NULL;
 }
 
+/* A sanitizer's operator; NULL: none serves, or it has no such one. */
+static COLD void *sanitizers(const char *name, _Atomic(void *) *kept)
+{
+    static char none;
+    if (scope_find() != SCOPE_SANITIZER) return NULL;
+    void *f = atomic_load_explicit(kept, memory_order_relaxed);
+    if (!f) atomic_store_explicit(kept, f = next_symbol(name), memory_order_relaxed);
+    if (!f) atomic_store_explicit(kept, &none, memory_order_relaxed);
+    return f == &none ? NULL : f;
+}
+
+#define SANITIZERS(type, name)                                                                     \
+    ({                                                                                             \
+        static _Atomic(void *) kept_;                                                              \
+        (type *)(unlikely(scope_mode_now != SCOPE_OURS) ? sanitizers(name, &kept_) : NULL);        \
+    })
+#define PASS_NEW(type, name, ...)                                                                  \
+    do {                                                                                           \
+        type *f_ = SANITIZERS(type, name);                                                         \
+        if (unlikely(f_)) return f_(__VA_ARGS__);                                                  \
+    } while (0)
+
+/* A sanitizer's block lies in no pool of ours, so that delete pays nothing: heap_free_fast asks the same. */
+static ALWAYS_INLINE bool is_in_small_pool(const void *p)
+{
+    return rotate_right((uintptr_t)p - pool_tables.small_base, SMALL_GRANULE_SHIFT) < pool_tables.small_granules;
+}
+
 #define HERE __builtin_return_address(0)
 #define DECLARE(type, name, ...)                                                                   \
     EXPORT type name(__VA_ARGS__);                                                                 \
@@ -120,6 +156,7 @@ static COLD void *fail_aligned_nothrow(const char *name, size_t size, size_t ali
 
 DECLARE(void *, _Znwm, size_t size)
 {
+    PASS_NEW(new_plain, "_Znwm", size);
     void *p = get(size);
     return likely(p) ? p : fail(NEW, size, HERE);
 }
@@ -127,93 +164,77 @@ INTERNAL void *own_new(size_t) __attribute__((alias("_Znwm")));
 
 DECLARE(void *, _Znam, size_t size)
 {
+    PASS_NEW(new_plain, "_Znam", size);
     void *p = get(size);
     return likely(p) ? p : fail(NEW_ARRAY, size, HERE);
 }
 
 DECLARE(void *, _ZnwmRKSt9nothrow_t, size_t size, const void *tag)
 {
+    PASS_NEW(new_nothrow, "_ZnwmRKSt9nothrow_t", size, tag);
     void *p = get(size);
     return likely(p) ? p : fail_nothrow(NEW NOTHROW, size, tag, HERE);
 }
 
 DECLARE(void *, _ZnamRKSt9nothrow_t, size_t size, const void *tag)
 {
+    PASS_NEW(new_nothrow, "_ZnamRKSt9nothrow_t", size, tag);
     void *p = get(size);
     return likely(p) ? p : fail_nothrow(NEW_ARRAY NOTHROW, size, tag, HERE);
 }
 
 DECLARE(void *, _ZnwmSt11align_val_t, size_t size, size_t alignment)
 {
+    PASS_NEW(new_aligned, "_ZnwmSt11align_val_t", size, alignment);
     void *p = get_aligned(size, alignment);
     return likely(p) ? p : fail_aligned(NEW ALIGNED, size, alignment, HERE);
 }
 
 DECLARE(void *, _ZnamSt11align_val_t, size_t size, size_t alignment)
 {
+    PASS_NEW(new_aligned, "_ZnamSt11align_val_t", size, alignment);
     void *p = get_aligned(size, alignment);
     return likely(p) ? p : fail_aligned(NEW_ARRAY ALIGNED, size, alignment, HERE);
 }
 
 DECLARE(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, const void *tag)
 {
+    PASS_NEW(new_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
     void *p = get_aligned(size, alignment);
     return likely(p) ? p : fail_aligned_nothrow(NEW ALIGNED NOTHROW, size, alignment, tag, HERE);
 }
 
 DECLARE(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t alignment, const void *tag)
 {
+    PASS_NEW(new_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
     void *p = get_aligned(size, alignment);
     return likely(p) ? p
                      : fail_aligned_nothrow(NEW_ARRAY ALIGNED NOTHROW, size, alignment, tag, HERE);
 }
 
-/* A block of another allocator comes back by the foreign hooks, whoever's it is. */
-DECLARE(void, _ZdlPv, void *p)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPv, void *p)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdlPvm, void *p, size_t size)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPvm, void *p, size_t size)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdlPvRKSt9nothrow_t, void *p, const void *tag)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPvRKSt9nothrow_t, void *p, const void *tag)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdlPvSt11align_val_t, void *p, size_t alignment)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPvSt11align_val_t, void *p, size_t alignment)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdlPvmSt11align_val_t, void *p, size_t size, size_t alignment)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPvmSt11align_val_t, void *p, size_t size, size_t alignment)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t alignment, const void *tag)
-{
-    heap_free_fast(p);
-}
-DECLARE(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t alignment, const void *tag)
-{
-    heap_free_fast(p);
-}
+/* A block of another allocator comes back by the foreign hooks, whoever's it is; but a sanitizer's by the operator that it came by. */
+#define DEFINE_DELETE(name, type, parameters, ...)                                                 \
+    static NOINLINE void name##_elsewhere parameters                                               \
+    {                                                                                              \
+        type *f = SANITIZERS(type, #name);                                                         \
+        if (unlikely(f)) f(__VA_ARGS__);                                                           \
+        else heap_free_fast(p);                                                                    \
+    }                                                                                              \
+    EXPORT void name parameters;                                                                   \
+    EXPORT void name parameters                                                                    \
+    {                                                                                              \
+        if (unlikely(!is_in_small_pool(p))) name##_elsewhere(__VA_ARGS__);                         \
+        else heap_free_fast(p);                                                                    \
+    }
+DEFINE_DELETE(_ZdlPv, delete_plain, (void *p), p)
+DEFINE_DELETE(_ZdaPv, delete_plain, (void *p), p)
+DEFINE_DELETE(_ZdlPvm, delete_sized, (void *p, size_t size), p, size)
+DEFINE_DELETE(_ZdaPvm, delete_sized, (void *p, size_t size), p, size)
+DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, delete_nothrow, (void *p, const void *tag), p, tag)
+DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, delete_nothrow, (void *p, const void *tag), p, tag)
+DEFINE_DELETE(_ZdlPvSt11align_val_t, delete_sized, (void *p, size_t alignment), p, alignment)
+DEFINE_DELETE(_ZdaPvSt11align_val_t, delete_sized, (void *p, size_t alignment), p, alignment)
+DEFINE_DELETE(_ZdlPvmSt11align_val_t, delete_sized_aligned, (void *p, size_t size, size_t alignment), p, size, alignment)
+DEFINE_DELETE(_ZdaPvmSt11align_val_t, delete_sized_aligned, (void *p, size_t size, size_t alignment), p, size, alignment)
+DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, delete_aligned_nothrow, (void *p, size_t alignment, const void *tag), p, alignment, tag)
+DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, delete_aligned_nothrow, (void *p, size_t alignment, const void *tag), p, alignment, tag)

@@ -55,9 +55,9 @@ enum scope_mode scope_find(void)
 
 /* Next functions. */
 
-enum next { NEXT_MALLOC, NEXT_CALLOC, NEXT_REALLOC, NEXT_FREE, NEXT_MEMALIGN, NEXT_SIZE, NEXTS };
-static const char *const next_names[NEXTS] = {"malloc", "calloc",         "realloc",
-                                              "free",   "posix_memalign", "malloc_usable_size"};
+enum next { NEXT_MALLOC, NEXT_CALLOC, NEXT_REALLOC, NEXT_FREE, NEXT_MEMALIGN, NEXT_ALIGNED_ALLOC, NEXT_POSIX_MEMALIGN, NEXT_REALLOCARRAY, NEXT_SIZE, NEXTS };
+static const char *const next_names[NEXTS] = {"malloc",   "calloc",        "realloc",        "free",
+                                              "memalign", "aligned_alloc", "posix_memalign", "reallocarray", "malloc_usable_size"};
 static _Atomic(void *) next_functions[NEXTS];
 static THREAD_LOCAL bool looking; /* dlsym may allocate: our own heap serves it then */
 static THREAD_LOCAL bool passing; /* the scope's first function has this pointer already */
@@ -196,12 +196,7 @@ static bool first_serves(void)
     return scope_find() == SCOPE_OTHER && !passing;
 }
 
-bool scope_elsewhere(size_t size, void **block)
-{
-    void *(*f)(size_t) = (void *(*)(size_t))next(NEXT_MALLOC);
-    if (f) *block = f(size);
-    return f != NULL;
-}
+heap_malloc_of *scope_elsewhere(void) { return (heap_malloc_of *)next(NEXT_MALLOC); }
 
 void *scope_malloc(size_t size)
 {
@@ -226,12 +221,30 @@ void *scope_aligned(size_t alignment, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    int (*f)(void **, size_t, size_t) = scope_mode_now == SCOPE_SANITIZER
-                                            ? (int (*)(void **, size_t, size_t))next(NEXT_MEMALIGN)
-                                            : NULL;
-    if (!f) return heap_aligned(alignment, size);
-    void *p = NULL;
-    int error = f(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment, size);
-    if (error != 0) errno = error;
-    return error == 0 ? p : NULL;
+    void *(*f)(size_t, size_t) = scope_mode_now == SCOPE_SANITIZER ? (void *(*)(size_t, size_t))next(NEXT_MEMALIGN) : NULL;
+    return f ? f(alignment, size) : heap_aligned(alignment, size);
+}
+
+void *scope_aligned_alloc(size_t alignment, size_t size)
+{
+    void *(*f)(size_t, size_t) = (void *(*)(size_t, size_t))next(NEXT_ALIGNED_ALLOC);
+    return f ? f(alignment, size) : heap_aligned(alignment, size);
+}
+
+void *scope_reallocarray(void *block, size_t count, size_t size)
+{
+    void *(*f)(void *, size_t, size_t) = (void *(*)(void *, size_t, size_t))next(NEXT_REALLOCARRAY);
+    size_t bytes;
+    if (f) return f(block, count, size);
+    if (!__builtin_mul_overflow(count, size, &bytes)) return own_realloc(block, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+int scope_posix_memalign(void **to, size_t alignment, size_t size)
+{
+    int (*f)(void **, size_t, size_t) = (int (*)(void **, size_t, size_t))next(NEXT_POSIX_MEMALIGN);
+    if (f) return f(to, alignment, size);
+    *to = heap_aligned(alignment, size);
+    return *to ? 0 : ENOMEM;
 }

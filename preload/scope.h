@@ -13,7 +13,7 @@
 #ifndef GLEANER_SCOPE_H
 #define GLEANER_SCOPE_H
 
-#include "heap/base.h"
+#include "heap/hooks.h"
 
 enum scope_mode {
     SCOPE_UNKNOWN,   /* nobody has looked yet */
@@ -42,12 +42,18 @@ size_t scope_foreign_size(const void *);
 
 /* The elsewhere hook, where a sanitizer serves.  malloc's fast path pays nothing for that: in such a
    process no thread has a heap. */
-bool scope_elsewhere(size_t size, void **block);
+heap_malloc_of *scope_elsewhere(void);
 
-/* Allocation by whom the mode names: the sanitizer's, or (operators only) the scope's first. */
+/* Allocation by whom the mode names, called as the last thing (a sanitizer takes who calls it for the program, and goes on by frame
+   pointers, which our frames do not keep): the sanitizer's, or (operators only) the scope's first. */
 void *scope_malloc(size_t size);
 void *scope_calloc(size_t count, size_t size);
 void *scope_aligned(size_t alignment, size_t size);
+
+/* A sanitizer's, which has its own rules for the arguments of each. */
+void *scope_aligned_alloc(size_t alignment, size_t size);
+void *scope_reallocarray(void *block, size_t count, size_t size);
+int scope_posix_memalign(void **to, size_t alignment, size_t size);
 
 /* The next definition of a function after this library in the scope, or NULL; takes the loader's
  * lock. */

@@ -207,7 +207,8 @@ START_TEST(passes_on_to_leak_sanitizer)
             bool has = read_report(&left, &a);
             ck_assert_int_eq(has, read_report(&right, &b));
             if (!has) break;
-            /* Not by call stack: some have a frame of ours beside LeakSanitizer's. */
+            ck_assert_uint_eq(a.count, b.count);
+            for (unsigned k = 0; k < a.count; k++) ck_assert_str_eq(a.leak[k].function, b.leak[k].function);
             ck_assert_uint_eq(a.bytes, b.bytes);
             ck_assert_uint_eq(a.allocations, b.allocations);
             ck_assert_uint_eq(indirect_bytes(&a), indirect_bytes(&b));
@@ -215,6 +216,46 @@ START_TEST(passes_on_to_leak_sanitizer)
         ran_free(&alone);
         ran_free(&under);
     }
+}
+END_TEST
+
+/* The functions of each leak's three innermost frames, the places in order. */
+static unsigned read_places(const char *text, char place[][256], unsigned room)
+{
+    unsigned n = 0;
+    for (const char *at = strstr(text, "\nDirect leak of "); at; at = strstr(at + 1, "\nDirect leak of ")) {
+        const char *line = strchr(at + 1, '\n');
+        ck_assert_uint_lt(n, room);
+        place[n][0] = 0;
+        for (unsigned frame; line && sscanf(line, "\n #%u", &frame) == 1 && frame < 3; line = strchr(line + 1, '\n')) {
+            char name[80] = "?";
+            sscanf(line, "\n #%*u 0x%*x in %79[^ \n(]", name);
+            strcat(strcat(place[n], name), ";");
+        }
+        n++;
+    }
+    qsort(place, n, sizeof place[0], (int (*)(const void *, const void *))strcmp);
+    return n;
+}
+
+/* A sanitizer goes by frame pointers from its caller, which must be the program: the same places by every function that allocates. */
+START_TEST(places_of_sanitizers)
+{
+    static const char *const kinds[] = {"sanitized-kinds-address", "sanitized-kinds-leak"};
+    static char theirs[64][256], ours[64][256];
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", programs, kinds[_i]);
+    if (access(path, X_OK) != 0) return; /* the compiler has none */
+    struct ran alone = run(kinds[_i], NULL, false, NULL);
+    struct ran under = run(kinds[_i], NULL, true, ENVIRONMENT("ASAN_OPTIONS=verify_asan_link_order=0"));
+    expect_part(under.err, "gleaner: the program carries ");
+    ck_assert_int_eq(under.status, alone.status);
+    unsigned n = read_places(alone.err, theirs, 64);
+    ck_assert_uint_eq(read_places(under.err, ours, 64), n);
+    for (unsigned i = 0; i < n; i++) ck_assert_str_eq(ours[i], theirs[i]);
+    ck_assert_uint_ge(n, 16);
+    ran_free(&alone);
+    ran_free(&under);
 }
 END_TEST
 
@@ -487,6 +528,7 @@ int main(void)
     tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, as_leak_sanitizer, 0, COUNT(modes));
     tcase_add_test(c, passes_on_to_leak_sanitizer);
+    tcase_add_loop_test(c, places_of_sanitizers, 0, 2);
     tcase_add_loop_test(c, at_exit_, 0, COUNT(endings));
     tcase_add_test(c, suppression_files);
     tcase_add_test(c, text);
