@@ -5,6 +5,7 @@
 #include "preload/collect_log.h"
 #include "preload/collection.h"
 #include "preload/start_folder.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_test(c, no_such_folder);
     tcase_add_test(c, blocks_without_records);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

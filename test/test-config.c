@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "preload/config.h"
+#include "suite.h"
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -359,9 +360,5 @@ int main(void)
     tcase_add_test(tests, files);
     tcase_add_test(tests, environment);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

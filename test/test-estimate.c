@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "sampler/estimate.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -169,9 +170,5 @@ int main(void)
     tcase_add_test(t, sums_of_unequal_weights);
     tcase_add_test(t, square_root_agrees_with_libm);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -294,9 +295,5 @@ int main(void)
     tcase_add_test(t, deaths_of_old_blocks);
     tcase_add_test(t, pool_by_caller);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "sampler/exported.h"
 #include "sampler/module.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -166,9 +167,5 @@ int main(void)
     }
     tcase_add_test(c, what_has_no_name);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

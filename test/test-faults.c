@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -173,9 +174,5 @@ int main(void)
     tcase_add_test(t, without_libunwind);
     tcase_add_test(t, frame_pointers);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

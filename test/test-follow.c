@@ -1,6 +1,7 @@
 /* test-follow.c: taking the library out of LD_PRELOAD.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/follow.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -107,9 +108,5 @@ int main(void)
     tcase_add_test(t, test_own_environment);
     tcase_add_test(t, test_exec_of_the_first);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return suite_run(s);
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "sampler/geometric.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fenv.h>
@@ -250,9 +251,5 @@ int main(void)
     tcase_add_test(t, counts_of_huge_blocks);
     tcase_add_test(t, floating_point_environment_is_untouched);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

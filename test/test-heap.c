@@ -8,6 +8,7 @@
 #include "heap/os.h"
 #include "heap/rescue.h"
 #include "heap/white.h"
+#include "suite.h"
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -788,9 +789,5 @@ int main(void)
     tcase_add_test(t, test_save_memory);
     tcase_add_test(t, test_refused);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

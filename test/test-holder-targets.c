@@ -6,6 +6,7 @@
 #include "sampler/site.h"
 #include "sampler/stack.h"
 #include "sampler/tracked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -157,9 +158,5 @@ int main(void)
     tcase_add_loop_test(c, many_stacks, 0, 2);
     tcase_add_test(c, nothing_and_no_memory);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -445,9 +446,5 @@ int main(void)
     tcase_add_test(c, sites_and_files);
     tcase_add_test(c, not_known);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
+#include "suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -276,9 +277,5 @@ int main(void)
     tcase_add_test(c, test_damaged);
     tcase_add_test(c, test_cut_short);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -9,6 +9,7 @@
 #include "heap/holders_retained.h"
 #include "heap/os.h"
 #include "random_blocks.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -403,9 +404,5 @@ int main(void)
     tcase_add_test(c, a_long_list);
     tcase_add_test(c, memory_is_refused);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

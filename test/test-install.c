@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -148,9 +149,5 @@ int main(void)
     tcase_add_test(t, help_and_manual);
     tcase_add_test(t, works_when_moved);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include "heap/large_keep.h"
 #include "heap/large_map.h"
 #include "heap/os.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -414,9 +415,5 @@ int main(void)
     tcase_add_test(t, refused);
     tcase_add_test(t, threads_exchange_blocks);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "heap/large_table.h"
 #include "heap/os.h"
 #include "heap/window.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -721,9 +722,5 @@ int main(void)
     tcase_add_test(c, served_while_the_gate_is_closed);
     tcase_add_test(c, gate_that_cannot_be_emptied);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

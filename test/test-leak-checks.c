@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -537,9 +538,5 @@ int main(void)
     tcase_add_test(c, log_lines);
     if (getenv("GLEANER_TEST_PROBES")) tcase_add_test(c, probes);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

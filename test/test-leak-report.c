@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
+#include "suite.h"
 #include "report/find_profile.h"
 #include "report/load.h"
 #include "report/suppress.h"
@@ -598,9 +599,5 @@ int main(void)
     tcase_add_loop_test(tests, test_memcheck, 0, 4);
 #endif
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -7,6 +7,8 @@
    snapshot's clone so that marking is done in place, and with every invariant checked after each collection.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -495,9 +497,5 @@ int main(int argc, char **argv)
     } else {
         return 2;
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

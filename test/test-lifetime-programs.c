@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -263,9 +264,5 @@ int main(void)
     tcase_add_test(t, forked_children);
     tcase_add_test(t, through_pprof);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
+#include "suite.h"
 #include "report/basics.h"
 #include "report/lifetime.h"
 #include "report/profile_read.h"
@@ -317,9 +318,5 @@ int main(void)
     tcase_add_test(t, damaged);
     tcase_add_test(t, difference);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -11,6 +11,7 @@
 #include "sampler/sampler.h"
 #include "sampler/stack.h"
 #include "sampler/tracked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -463,9 +464,5 @@ int main(void)
     tcase_add_loop_test(t, nothing_gets_lost, 0, 2);
     tcase_add_loop_test(t, the_clock_counts_what_is_allocated, 0, 2);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

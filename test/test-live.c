@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
+#include "suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -314,10 +315,7 @@ int main(void)
     tcase_add_test(tests, test_unwritable_output);
     tcase_add_test(tests, test_stopped_process);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int failed = suite_run(suite);
     snprintf(line, sizeof line, "rm -r %s", public);
     int left = system(line);
     return failed || left;

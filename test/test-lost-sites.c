@@ -13,6 +13,7 @@
 #include "sampler/site.h"
 #include "sampler/stack.h"
 #include "sampler/tracked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -517,9 +518,5 @@ int main(void)
     tcase_add_test(tests, proofs);
     tcase_add_test(tests, proofs_are_bounded);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -387,9 +388,5 @@ int main(void)
     tcase_add_test(tests, test_dump_without_sites);
     tcase_add_test(tests, test_dump_of_unfrozen);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

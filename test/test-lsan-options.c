@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "preload/lsan_options.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -135,9 +136,5 @@ int main(void)
     tcase_add_test(c, mistakes_are_named);
     tcase_add_test(c, junk);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include "heap/os.h"
 #include "heap/proc_text.h"
 #include "heap/ranges.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -359,9 +360,5 @@ int main(void)
     tcase_add_test(t, test_ranges);
     tcase_add_test(t, test_many_ranges);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/mark_team.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -388,9 +389,5 @@ int main(void)
     tcase_add_test(c, leaves_out_ignored_blocks);
     tcase_add_test(c, a_large_blocks_end_counts);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
+#include "suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -158,9 +159,5 @@ int main(void)
     tcase_add_test(t, without_the_library);
     tcase_add_loop_test(t, library_is_not_disturbed, 0, 4);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "heap/lost.h"
 #include "heap/os.h"
 #include "sampler/memprof_profile.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -523,9 +524,5 @@ int main(void)
     tcase_add_loop_test(t, threads, 0, 2);
     tcase_add_test(t, threads_and_discards);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

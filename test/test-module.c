@@ -4,6 +4,7 @@
 #include "sampler/module.h"
 #include "sampler/sampler.h"
 #include "sampler/stack.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -239,9 +240,5 @@ int main(void)
     tcase_add_test(t, epochs_keep_ids);
     tcase_add_test(t, threads_agree);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -1,6 +1,8 @@
 /* test-preload.c: whole programs under the library: one row of a table a run.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -393,9 +395,5 @@ int main(void)
     tcase_add_test(tests, exports_are_listed);
     tcase_add_test(tests, needs_only_libc);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

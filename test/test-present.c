@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "heap/maps.h"
 #include "heap/present.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -310,9 +311,5 @@ int main(void)
     tcase_add_loop_test(t, test_descriptors, PRESENT_SCAN, PRESENT_NONE);
     tcase_add_loop_test(t, test_child, PRESENT_SCAN, PRESENT_NONE);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

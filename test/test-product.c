@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "product.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -514,9 +515,5 @@ int main(void)
     tcase_add_test(t, stranger_is_refused);
     tcase_add_test(t, unloaded_plugins_keep_names);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

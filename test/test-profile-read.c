@@ -2,6 +2,7 @@
    kind of bad one, and no crash for any. SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "profile_maker.h"
+#include "suite.h"
 #include "report/basics.h"
 #include "report/output.h"
 #include "report/profile_read.h"
@@ -406,9 +407,5 @@ int main(void)
     tcase_add_test(tests, test_clean_text);
     tcase_add_test(tests, test_drop_frames);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "heap/vet.h"
 #include "heap/white.h"
 #include "profile.pb-c.h"
+#include "suite.h"
 #include "sampler/false_lost.h"
 #include "sampler/lifetime.h"
 #include "sampler/module.h"
@@ -930,9 +931,5 @@ int main(void)
     tcase_add_test(t, full_disk);
     tcase_add_test(t, raw_clone);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

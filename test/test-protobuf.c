@@ -4,6 +4,7 @@
 #include "heap/os.h"
 #include "sampler/gzip.h"
 #include "sampler/protobuf.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -166,9 +167,5 @@ int main(void)
     tcase_add_test(t, gzip_reads_it);
     tcase_add_test(t, gzip_empty_and_full);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

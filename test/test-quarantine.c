@@ -12,6 +12,7 @@
 #include "heap/reclaimed.h"
 #include "heap/tag.h"
 #include "heap/white.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -704,9 +705,5 @@ int main(void)
     tcase_add_test(c, places);
     tcase_add_loop_test(c, islands_against_an_oracle, 0, 40);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "sampler/random.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -113,9 +114,5 @@ int main(void)
     tcase_add_test(t, bits_are_balanced);
     tcase_add_test(t, streams_are_not_correlated);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

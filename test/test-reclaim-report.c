@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
+#include "suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -147,9 +148,5 @@ int main(void)
     tcase_add_test(c, made_up);
     tcase_add_test(c, without);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

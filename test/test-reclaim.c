@@ -5,6 +5,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "command.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -189,9 +190,5 @@ int main(int argc, char **argv)
     }
     if (!strcmp(part, "places")) tcase_add_loop_test(c, hiding_places, 0, 2 * COUNT(places));
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

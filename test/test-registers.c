@@ -5,6 +5,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "heap/registers.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -357,9 +358,5 @@ int main(void)
     tcase_add_test(t, test_within_a_handler);
     tcase_add_test(t, test_odd_frames);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -14,6 +14,7 @@
 #include "heap/remember_sweep.h"
 #include "heap/remember_track.h"
 #include "heap/syscall.h"
+#include "suite.h"
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -1042,9 +1043,5 @@ int main(void)
     suite_add_tcase(s, parts);
     suite_add_tcase(s, heaps);
     suite_add_tcase(s, outside);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "heap/os.h"
 #include "heap/window.h"
 #include "sampler/residency.h"
+#include "suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -47,9 +48,5 @@ int main(void)
     TCase *t = tcase_create("residency");
     tcase_add_test(t, test_areas);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include "heap/os.h"
 #include "heap/window.h"
 #include "test/roots_support.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -669,9 +670,5 @@ int main(void)
     tcase_add_test(t, test_after_the_main_thread);
     tcase_add_test(t, test_protection_keys);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "sampler/site.h"
 #include "sampler/stack.h"
 #include "sampler/tracked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -745,9 +746,5 @@ int main(void)
     tcase_add_loop_test(t, threads_conserve_samples, 0, 2);
     tcase_add_test(t, children_of_a_storm_go_on);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

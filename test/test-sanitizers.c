@@ -4,6 +4,8 @@
    tools/ci/inria/sanitizers/script.)
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "suite.h"
+
 #include <check.h>
 #include <limits.h>
 #include <stdio.h>
@@ -79,9 +81,5 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_loop_test(t, planted_bug_is_found, 0, (int)(sizeof bugs / sizeof *bugs));
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "heap/os.h"
 #include "sampler/site.h"
+#include "suite.h"
 
 #include <check.h>
 #include <limits.h>
@@ -389,9 +390,5 @@ int main(void)
     tcase_add_loop_test(t, threads_agree_on_sites_and_sums, 0, 2);
     tcase_add_loop_test(t, children_of_a_storm_go_on, 0, 2);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

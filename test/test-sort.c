@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "heap/sort.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -61,9 +62,5 @@ int main(void)
     tcase_add_test(c, as_qsort);
     tcase_add_test(c, small_elements);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

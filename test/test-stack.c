@@ -5,6 +5,7 @@
 #include "sampler/module.h"
 #include "sampler/stack.h"
 #include "sampler/unwind.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -369,9 +370,5 @@ int main(void)
     tcase_add_test(t, own_frames);
     tcase_add_test(t, print);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

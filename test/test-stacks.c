@@ -7,6 +7,7 @@
 #include "heap/kernel_roots.h"
 #include "heap/registers.h"
 #include "test/roots_support.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -499,9 +500,5 @@ int main(void)
     tcase_add_test(k, test_no_such_thread);
     tcase_add_test(k, test_descriptors);
     suite_add_tcase(s, k);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "heap/os.h"
 #include "sampler/suppressions.h"
+#include "suite.h"
 #include <check.h>
 #include <regex.h>
 #include <stdio.h>
@@ -393,9 +394,5 @@ int main(void)
     tcase_add_test(c, tables_are_bounded);
     tcase_add_test(c, no_memory);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

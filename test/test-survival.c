@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
 #include "report/lifetime.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -283,9 +284,5 @@ int main(void)
     tcase_add_test(t, few_samples_are_no_growth);
     tcase_add_test(t, young_processes_are_judged_by_bytes);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

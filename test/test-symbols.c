@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "command.h"
 #include "profile_maker.h"
+#include "suite.h"
 #include "report/demangle.h"
 
 #include <check.h>
@@ -253,9 +254,5 @@ int main(void)
     tcase_add_test(tests, test_missing);
     tcase_add_test(tests, test_demangle);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #undef NDEBUG
 #include "heap/fast.h"
 #include "heap/heap.h"
+#include "suite.h"
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -266,9 +267,5 @@ int main(void)
     tcase_add_test(t, test_sample_points_between_beats);
     tcase_add_test(t, test_decay_without_sampling);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/process.h"
 #include "preload/thread_table.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -124,9 +125,5 @@ int main(void)
     tcase_add_test(t, test_fork_wipes);
     tcase_add_test(t, test_vfork_is_told);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return suite_run(s);
 }

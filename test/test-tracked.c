@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "heap/os.h"
 #include "sampler/tracked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <limits.h>
@@ -366,9 +367,5 @@ int main(void)
     tcase_add_test(t, a_child_gives_each_entry_once);
     tcase_add_test(t, generations_lose_nothing);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

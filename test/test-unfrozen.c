@@ -4,6 +4,7 @@
 #include "heap/os.h"
 #include "heap/window.h"
 #include "test/roots_support.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_test(t, test_pause);
     tcase_add_test(t, test_refusals);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include "heap/meta.h"
 #include "heap/os.h"
 #include "heap/white.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -143,9 +144,5 @@ int main(void)
     tcase_add_test(all, no_memory_for_records);
     tcase_add_test(all, short_list);
     suite_add_tcase(s, all);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

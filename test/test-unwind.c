@@ -6,6 +6,7 @@
 #include "sampler/stack.h"
 #include "sampler/unwind.h"
 #include "sampler/walk.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -355,9 +356,5 @@ int main(void)
     tcase_add_test(t, warns_of_shallow_stacks);
     tcase_add_test(t, does_not_warn_of_others);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "heap/mark.h"
 #include "heap/vet_filter.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -130,9 +131,5 @@ int main(void)
     tcase_add_loop_test(c, every_way_finds_the_same, 0, 4);
     tcase_add_loop_test(c, reads_no_byte_too_many, 0, 3);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

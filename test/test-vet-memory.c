@@ -1,6 +1,7 @@
 /* test-vet-memory.c: which memory the vetting sweep looks at, and which it does not.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "vet_process.h"
+#include "suite.h"
 
 START_TEST(live_blocks_and_lost_ones)
 {
@@ -231,9 +232,5 @@ int main(void)
     tcase_add_loop_test(c, unreadable_pages, 0, 3);
     tcase_add_test(c, a_gigabyte_that_was_never_written);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

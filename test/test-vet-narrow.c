@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/vet_narrow.h"
 #include "vet_process.h"
+#include "suite.h"
 
 /* A lost block and a lost neighbour, both in the same 64 KiB. */
 static struct block *begin_narrow(void)
@@ -149,9 +150,5 @@ int main(void)
     tcase_add_test(c, equal_values_count_once);
     tcase_add_test(c, too_much_memory_for_halves);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }

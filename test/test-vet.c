@@ -2,6 +2,7 @@
    explained blocks; all forms at once on random memory against a slow oracle; and random bytes.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "vet_process.h"
+#include "suite.h"
 
 /* ---- 64-bit forms ---- */
 
@@ -457,9 +458,5 @@ int main(void)
     tcase_add_test(c, memory_is_refused);
     tcase_add_test(c, nothing_is_lost);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }
