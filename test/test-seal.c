@@ -9,6 +9,7 @@
 #include "heap/reclaim.h"
 #include "heap/seal.h"
 #include "heap/white.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -469,9 +470,5 @@ int main(void)
     tcase_add_loop_test(c, protection_stays, 0, 6);
     tcase_add_loop_test(c, too_much, 0, 2);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(s);
 }
