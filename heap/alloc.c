@@ -219,7 +219,7 @@ void *heap_malloc_medium(size_t size, enum heap_source source, const void *calle
     if (size > MEDIUM_MAX) return alloc_large(size, 1, source == HEAP_CALLOC, source, caller);
     unsigned class = medium_class_of[(size + 127) >> 7];
     struct bin *b = heap_tls.by_class[class];
-    BIN_POP(b, true, goto slow);
+    BIN_POP(b, true, true, goto slow);
 slow:
     if (unlikely(heap_options.watch)) {
         if (b->n > 0) b->left++;

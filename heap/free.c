@@ -134,8 +134,11 @@ static void put_away(void *block, unsigned class)
 
 void heap_free_full(void *block, struct bin *bin)
 {
-    /* A thread without a heap has a bin of no class. */
-    put_away(block, bin->class ? bin->class : pool_of(block, false)->class);
+    /* A thread without a heap has a bin of no class, and so has, in every thread, a pool that is not in use: its class is 0, as the
+       state of what does not live. */
+    unsigned class = bin->class ? bin->class : pool_of(block, false)->class;
+    if (unlikely(class == 0)) misuse(block);
+    else put_away(block, class);
 }
 
 void heap_free_slow(void *block, bool medium)
@@ -146,6 +149,11 @@ void heap_free_slow(void *block, bool medium)
         return;
     }
     unsigned class = *state & STATE_CLASS;
+    if (likely(!(*state & STATE_TRACKED))) {
+        *state = 0;
+        put_away(block, class);
+        return;
+    }
     struct pool *p = pool_of(block, medium);
     uint32_t tag = pool_take_tag(p, slot_in_pool(block, class, medium)), entry = tag_entry(tag);
     if (unlikely(tag & TAG_LOST) && !lost_proved(block, tag, PROOF_FREED)) return;

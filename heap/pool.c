@@ -17,15 +17,18 @@ static struct {
 
 /* Where the tables lie behind WINDOW_SMALL_TABLES_OFFSET and WINDOW_MEDIUM_TABLES_OFFSET.  The
    descriptors of both areas are one array, so a pool's number serves both. */
-#define SMALL_STATE_AT (WINDOW_SMALL_TABLES_OFFSET)
-#define SMALL_BITS_AT (WINDOW_SMALL_TABLES_OFFSET + 16 * GIB + MIB)
-#define POOLS_AT (WINDOW_SMALL_TABLES_OFFSET + 18 * GIB + MIB)
+#define SMALL_CLASS_AT (WINDOW_SMALL_TABLES_OFFSET)
+#define SMALL_STATE_AT (WINDOW_SMALL_TABLES_OFFSET + 16 * MIB)
+#define SMALL_BITS_AT (WINDOW_SMALL_TABLES_OFFSET + 16 * GIB + 17 * MIB)
+#define POOLS_AT (WINDOW_SMALL_TABLES_OFFSET + 18 * GIB + 17 * MIB)
 /* A store to a block and the load of its state byte stall each other where their addresses agree in the low twelve bits
    (the processor takes the one for the other).  Without this offset that would hold for the first slot
    of every other pool, the one used most: it cost 20 ns a pair, twice the whole. */
 #define STATE_SKEW 1344
+#define CLASS_SKEW (SMALL_STATE_AT + STATE_SKEW - SMALL_CLASS_BEFORE - SMALL_CLASS_AT)
 #define MEDIUM_STATE_AT (WINDOW_MEDIUM_TABLES_OFFSET)
 #define MEDIUM_BITS_AT (WINDOW_MEDIUM_TABLES_OFFSET + 2 * GIB + MIB)
+_Static_assert(SMALL_POOLS + CLASS_SKEW <= 16 * MIB, "classes of small pools");
 _Static_assert((WINDOW_SMALL_BYTES >> SMALL_GRANULE_SHIFT) + STATE_SKEW <= 16 * GIB + MIB, "small state bytes");
 _Static_assert(SMALL_POOLS * (size_t)SMALL_BIT_WORDS * 8 <= 2 * GIB, "small free bits");
 _Static_assert((SMALL_POOLS + (size_t)MEDIUM_POOLS) * sizeof(struct pool) <= 2 * GIB, "descriptors");
@@ -40,7 +43,7 @@ struct table {
     size_t intended; /* set before mapping: a thief of the lock knows that this much may be ours */
 };
 
-enum { TABLE_STATE, TABLE_BITS, TABLE_POOLS, TABLES };
+enum { TABLE_STATE, TABLE_BITS, TABLE_POOLS, TABLE_CLASS, TABLES };
 
 static struct area {
     /* pools nobody has taken yet: the next one (high half) and the end (low half), counted in the area */
@@ -110,6 +113,7 @@ void pool_start(void)
     areas[0].tables[TABLE_STATE].offset = SMALL_STATE_AT;
     areas[0].tables[TABLE_BITS].offset = SMALL_BITS_AT;
     areas[0].tables[TABLE_POOLS].offset = POOLS_AT;
+    areas[0].tables[TABLE_CLASS].offset = areas[1].tables[TABLE_CLASS].offset = SMALL_CLASS_AT; /* of medium ones nothing */
     areas[1].tables[TABLE_STATE].offset = MEDIUM_STATE_AT;
     areas[1].tables[TABLE_BITS].offset = MEDIUM_BITS_AT;
     areas[1].tables[TABLE_POOLS].offset = POOLS_AT + SMALL_POOLS * sizeof(struct pool);
@@ -159,7 +163,8 @@ static bool map_pools(struct area *a, bool medium, uint32_t n)
     size_t granules = ((size_t)end << shift) >> granule;
     if (!table_reach(&a->tables[TABLE_STATE], granules + STATE_SKEW, 256 * KIB) ||
         !table_reach(&a->tables[TABLE_BITS], end * words * 8, 32 * KIB) ||
-        !table_reach(&a->tables[TABLE_POOLS], end * sizeof(struct pool), 32 * KIB))
+        !table_reach(&a->tables[TABLE_POOLS], end * sizeof(struct pool), 32 * KIB) ||
+        (!medium && !table_reach(&a->tables[TABLE_CLASS], end + CLASS_SKEW, OS_PAGE)))
         return false;
     void *at = (void *)((medium ? pool_tables.medium_base : pool_tables.small_base) + ((uintptr_t)first << shift));
     bool occupied, ok = os_map_at(at, (size_t)n << shift, &occupied);
@@ -252,11 +257,17 @@ struct pool *pool_take(bool medium, bool growing)
     return p;
 }
 
+void pool_set_class(struct pool *p, unsigned class)
+{
+    p->class = (uint8_t)class;
+    if (!pool_is_medium(p)) *small_pool_class(pool_tables.small_state, pool_id(p)) = (uint8_t)class;
+}
+
 void pool_give(struct pool *p)
 {
     struct area *a = &areas[pool_is_medium(p)];
     p->former = p->class;
-    p->class = 0;
+    pool_set_class(p, 0);
     p->list = POOL_UNUSED;
     atomic_store_explicit(&p->owner, NULL, memory_order_release);
     atomic_fetch_add(&a->n_dirty, 1);
@@ -275,7 +286,7 @@ void pool_format(struct pool *p, unsigned class)
         __builtin_memset(state_of((void *)pool_base(p), pool_is_medium(p)), 0,
                          pool_bytes(p) >> (pool_is_medium(p) ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT));
     if (unlikely(atomic_load_explicit(&p->reclaimed, memory_order_relaxed))) reclaimed_forget_pool(p);
-    p->class = (uint8_t)class;
+    pool_set_class(p, class);
     p->slots = p->free = (uint16_t)slots;
     p->cursor = 0;
     p->next = p->prev = ID_NONE;

@@ -7,7 +7,8 @@
         state bytes   one for every granule (16 bytes in small, 128 in medium pools), at the granule
                       where a slot starts: what the slot is to the program.  See "States" below.
         free bits     one for every slot: set while the slot lies in its pool, free.
-        descriptors   64 bytes a pool, in one table for both areas.
+        descriptors   64 bytes a pool, in one table for both areas
+        classes       one byte for every small pool, what its descriptor says, for free (fast.h).
 
       A byte and not a bit for the state (as in whippet's nofl space): malloc and free of neighbouring
       slots would otherwise chain through one word by load, modify and store, and a plain byte store
@@ -98,6 +99,14 @@ struct pool_tables {
 };
 HIDDEN extern struct pool_tables pool_tables;
 
+/* The byte of the class table for a small pool, 0 while it has none.  The table lies at a fixed distance before the state bytes,
+   so that free needs one address for both; the distance is no multiple of 4 KiB for the reason of STATE_SKEW (pool.c). */
+#define SMALL_CLASS_BEFORE (16 * MIB - 2744)
+static ALWAYS_INLINE uint8_t *small_pool_class(int8_t *small_state, uintptr_t index)
+{
+    return (uint8_t *)small_state - SMALL_CLASS_BEFORE + index;
+}
+
 /* Sets the tables' addresses; idempotent. */
 void pool_start(void);
 
@@ -166,6 +175,9 @@ struct pool *pool_take(bool medium, bool growing);
 
 /* Gives a wholly free pool back to its area. */
 void pool_give(struct pool *);
+
+/* Says in both places of what class the pool is; 0: none.  pool_format and pool_give do. */
+void pool_set_class(struct pool *, unsigned class);
 
 /* Makes a held pool one of `class`: all slots free. */
 void pool_format(struct pool *, unsigned class);

@@ -28,6 +28,7 @@ static void rebuild(struct pool *p)
 {
     bool medium = pool_is_medium(p);
     uint64_t *bits = pool_bits(p);
+    pool_set_class(p, p->class); /* its two places were copied at different times */
     for (unsigned w = 0; w < (p->slots + 63u) / 64; w++) bits[w] = 0;
     unsigned free = 0;
     for (unsigned i = 0; i < p->slots; i++) {

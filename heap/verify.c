@@ -93,6 +93,8 @@ static void check_pool(struct check *c, struct pool *p)
     bool listed = c->listed[medium][index_in_area(p)];
     if (listed != (p->list == POOL_AVAIL || p->list == POOL_FULL))
         wrong(c, "a pool is on no list that it says it is on", p, p->list, listed);
+    if (!medium && *small_pool_class(pool_tables.small_state, pool_id(p)) != p->class && !rescue_is_due())
+        wrong(c, "the table of classes differs from a descriptor", p, *small_pool_class(pool_tables.small_state, pool_id(p)), 0);
     unsigned free = 0, live = 0, back = 0, cached = 0, outside = 0;
     for (uintptr_t at = 0; at < pool_bytes(p); at += granule) {
         int8_t s = states[at / granule];
