@@ -70,7 +70,7 @@ static void own_free_aligned_sized(void *block, size_t alignment, size_t size)
 
 size_t own_usable_size(void *block)
 {
-    return block ? heap_usable_size(block) : 0;
+    return heap_usable_size_fast(block);
 }
 
 /* Alignment. */

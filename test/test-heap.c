@@ -648,6 +648,67 @@ START_TEST(test_misuse)
 }
 END_TEST
 
+/* A pool that is not in use has class 0, and its slots have state 0: equal, and still no live block. */
+static void *free_again(void *block)
+{
+    heap_free(block);
+    return NULL;
+}
+
+START_TEST(test_misuse_of_a_pool_without_a_class)
+{
+    heap_set_hooks(&(struct heap_hooks){.misuse = on_misuse});
+    enum { N = 1000 };
+    void *block[N];
+    for (unsigned i = 0; i < N; i++) block[i] = heap_malloc(320);
+    for (unsigned i = 0; i < N; i++) heap_free(block[i]);
+    heap_trim();
+    unsigned gone = 0;
+    for (unsigned i = 0; i < N; i++) {
+        if (pool_of(block[i], false)->class != 0) continue;
+        misuses[0] = misuses[1] = 0;
+        pthread_t t;
+        if (gone++ % 2) heap_free(block[i]);
+        else { /* a thread without a heap */
+            ck_assert_int_eq(pthread_create(&t, NULL, free_again, block[i]), 0);
+            pthread_join(t, NULL);
+        }
+        ck_assert_uint_eq(misuses[HEAP_DOUBLE_FREE] + misuses[HEAP_INVALID_FREE], 1);
+    }
+    ck_assert_uint_gt(gone, N / 2);
+    assert_sound();
+    heap_set_hooks(NULL);
+}
+END_TEST
+
+START_TEST(test_usable_size_fast)
+{
+    size_t sizes[] = {0, 1, 16, 17, 100, 128, 777, 1024, 1025, 5000, 32768, 32769, 300000, 8 << 20};
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *block = heap_malloc(sizes[i]);
+        ck_assert_uint_ge(heap_usable_size_fast(block), sizes[i]);
+        ck_assert_uint_eq(heap_usable_size_fast(block), heap_usable_size(block));
+        heap_free(block);
+    }
+    int own;
+    ck_assert_uint_eq(heap_usable_size_fast(NULL), 0);
+    ck_assert_uint_eq(heap_usable_size_fast(&own), 0);
+}
+END_TEST
+
+START_TEST(test_verify_sees_the_class_table)
+{
+    struct pool *p = pool_of(heap_malloc(100), false);
+    uint8_t *class = small_pool_class(pool_tables.small_state, pool_id(p));
+    ck_assert_uint_eq(*class, p->class);
+    assert_sound();
+    *class ^= 1;
+    ck_assert(!heap_verify(NULL));
+    *class ^= 1;
+    assert_sound();
+}
+END_TEST
+
 /* heap_check is quiet about a sound heap, and ends the process over one that is not. */
 static int end_of_check(bool damage)
 {
@@ -783,6 +844,9 @@ int main(void)
     tcase_add_test(t, test_sampling);
     tcase_add_test(t, test_old_when_freed);
     tcase_add_test(t, test_misuse);
+    tcase_add_test(t, test_misuse_of_a_pool_without_a_class);
+    tcase_add_test(t, test_usable_size_fast);
+    tcase_add_test(t, test_verify_sees_the_class_table);
     tcase_add_test(t, test_check);
     tcase_add_test(t, test_impossible);
     tcase_add_test(t, test_decay_without_refills);
