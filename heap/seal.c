@@ -202,17 +202,35 @@ void seal_lift(void)
     }
 }
 
-/* Pages that were not there before have no copies of their own. */
-void seal_lower(void)
+struct lowering {
+    const struct seal_range *range;
+    uintptr_t at;
+};
+
+/* Up to there no page is a copy of the process's own. */
+static void lower_to(struct lowering *l, uintptr_t end)
 {
-    for (uint32_t i = 0; seal_any() && i < seal_table->count; i++) {
-        const struct seal_range *r = &seal_table->range[i];
-        uint32_t pages = (uint32_t)((r->to - r->from) / OS_PAGE);
-        for (uint32_t at = 0, end; at < pages; at = end) {
-            bool broken = seal_is_broken(r->first + at);
-            for (end = at; end < pages && seal_is_broken(r->first + end) == broken;) end++;
-            if (!broken) os_discard((void *)(r->from + at * OS_PAGE), (end - at) * OS_PAGE);
-        }
+    for (uintptr_t next; l->at < end; l->at = next) {
+        uint32_t page = l->range->first + (uint32_t)((l->at - l->range->from) / OS_PAGE);
+        bool broken = seal_is_broken(page);
+        for (next = l->at; next < end && seal_is_broken(page) == broken; next += OS_PAGE) page++;
+        if (!broken) os_discard((void *)l->at, next - l->at);
+    }
+}
+
+static void lower_before(uintptr_t from, uintptr_t to, void *user)
+{
+    struct lowering *l = user;
+    lower_to(l, from);
+    l->at = to;
+}
+
+/* What was written holds all there is of it, also where seal_look could not see that (it was swapped out, or pagemap cannot be read any more). */
+void seal_lower(struct present *p)
+{
+    for (uint32_t i = 0; seal_any() && p->way <= PRESENT_PAGEMAP && i < seal_table->count; i++) {
+        struct lowering l = {&seal_table->range[i], seal_table->range[i].from};
+        if (present_each(p, l.at, l.range->to, PRESENT_COPIED, lower_before, &l)) lower_to(&l, l.range->to);
     }
 }
 

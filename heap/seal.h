@@ -50,7 +50,7 @@ void seal_look(struct present *);
 
 /* For a collection in place, after seal_look: it may read all pages between these two, of which a marker passes over those that are absent. */
 void seal_lift(void);
-void seal_lower(void);
+void seal_lower(struct present *);
 
 /* The next step of what was planned: dissolves the old seals, then makes new ones, some MiB at a time.  True if there is more. */
 bool seal_renew(struct present *);

@@ -73,6 +73,7 @@ bool seal_plan(bool make)
 {
     size_t most = 0;
     if (!seal_table) return false;
+    seal_plan_end(); /* a child that was forked between two pauses has its parent's */
     dissolved = false;
     if (!copy) copy = meta_alloc(COPIED * OS_PAGE);
     if (!copy) refused = true;
@@ -227,7 +228,8 @@ static void seal_run(uintptr_t from, uintptr_t to, void *user)
     struct sealing *g = user;
     struct step *s = g->step;
     bool absent = s->present->absent;
-    while (from < to && g->reached <= from && has_room(s)) {
+    if (g->reached & 1) return;
+    while (from < to && has_room(s)) {
         const struct map *m = maps_find(&s->maps, from);
         uintptr_t end = m && m->to < to ? m->to : to;
         size_t most = SEAL_PAGES - seal_table->pages < s->pages ? SEAL_PAGES - seal_table->pages : s->pages;
@@ -237,7 +239,7 @@ static void seal_run(uintptr_t from, uintptr_t to, void *user)
         else s->stuck = !seal(s, from, end);
         if (!s->stuck) g->reached = from = end;
     }
-    if (from < to && g->reached <= from) g->reached = from | 1; /* the runs that follow wait, too */
+    if (from < to) g->reached = from | 1; /* the runs that follow wait, too */
 }
 
 /* True: no more of it. */
@@ -263,7 +265,8 @@ static bool more_is_to_dissolve(void)
 bool seal_renew(struct present *p)
 {
     struct step s = {.present = p, .pages = STEP_PAGES, .calls = STEP_CALLS, .file = -1};
-    if (!seal_table || p->way > PRESENT_PAGEMAP || p->page != OS_PAGE || !maps_read(&s.maps, "/proc/thread-self/maps")) return false;
+    if (!seal_table || p->page != OS_PAGE || !maps_read(&s.maps, "/proc/thread-self/maps")) return false;
+    if (p->way > PRESENT_PAGEMAP) next_wish = wishes; /* it has become so: pages are taken for touched, and none is sealed any more */
     while (more_is_to_dissolve() && s.pages > 0 && s.calls > 0 && !s.stuck)
         s.stuck = !dissolve_some(&s, &seal_table->range[seal_table->count - 1]);
     while (dissolved && next_wish < wishes && has_room(&s) && seal_wish(&s, &wish[next_wish])) next_wish++;

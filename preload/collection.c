@@ -188,12 +188,13 @@ static void verify_heap(void)
     if (verify && !take_cut_found_us_at_work()) heap_verify(say);
 }
 
-static void look_at_seals(void)
+static void look_at_seals(bool afterwards)
 {
     struct present present;
     if (!seal_any()) return;
     present_start(&present, at_best);
-    if (present.way <= PRESENT_PAGEMAP) seal_look(&present);
+    if (afterwards) seal_lower(&present);
+    else if (present.way <= PRESENT_PAGEMAP) seal_look(&present);
     else seal_doubt();
     present_end(&present);
 }
@@ -232,10 +233,10 @@ static void inside(const struct stop_result *result, void *unused)
     if (snapshot) now.why_not = take_cut(&cut, result, false);
     if (now.why_not) return;
     if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0));
-    look_at_seals();
+    look_at_seals(false);
     seal_lift();
     collect_major(verdict, &cut, &options);
-    seal_lower();
+    look_at_seals(true);
 }
 
 /* ---- afterwards ---- */

@@ -122,15 +122,25 @@ static void look(void)
     present_end(&present);
 }
 
-static void renew(bool make)
+static void lower(enum present_way at_best)
 {
     struct present present;
-    present_start(&present, PRESENT_SCAN);
+    present_start(&present, at_best);
+    seal_lower(&present);
+    present_end(&present);
+}
+
+static void renew_by(bool make, enum present_way at_best)
+{
+    struct present present;
+    present_start(&present, at_best);
     if (seal_plan(make))
         while (seal_renew(&present)) continue;
     seal_plan_end();
     present_end(&present);
 }
+
+static void renew(bool make) { renew_by(make, PRESENT_SCAN); }
 
 static uint64_t sealed(void)
 {
@@ -283,7 +293,7 @@ START_TEST(collector_reads)
     look();
     seal_lift();
     for (unsigned i = 0; i < 40; i++) ck_assert(is_whole(block[i]));
-    seal_lower();
+    lower(PRESENT_SCAN);
     look();
     apply(block, 40);
     ck_assert_uint_eq(did.reclaimed, 40);
@@ -414,7 +424,7 @@ START_TEST(protection_stays)
     if (!before) ck_assert_int_eq(mprotect(block[2], 1 << 18, protection), 0);
     look();
     seal_lift();
-    seal_lower();
+    lower(PRESENT_SCAN);
     renew(false);
     struct maps maps;
     ck_assert(maps_read(&maps, "/proc/self/maps"));
@@ -453,6 +463,62 @@ START_TEST(too_much)
 }
 END_TEST
 
+/* More runs of pages than one step makes mappings of: none is passed over. */
+START_TEST(with_holes)
+{
+    begin();
+    enum { N = 4 };
+    void *block[N];
+    for (unsigned i = 0; i < N; i++) {
+        block[i] = heap_malloc(1 << 20);
+        for (size_t at = 0; at < 1 << 20; at += 8192) ((unsigned char *)block[i])[at] = 1;
+    }
+    hash_now(block, N);
+    apply(block, N);
+    renew(true);
+    ck_assert_uint_eq(sealed(), N * (1 << 19));
+    look();
+    apply(block, N);
+    ck_assert_uint_eq(did.reclaimed, N);
+    ck_assert_uint_eq(vetoes, 0);
+}
+END_TEST
+
+/* Pagemap cannot be read any more (the process has given up its privileges) when a collection in place comes, or could not at its beginning. */
+START_TEST(written_and_not_looked_at)
+{
+    static const enum present_way ways[] = {PRESENT_SCAN, PRESENT_PAGEMAP, PRESENT_MINCORE, PRESENT_NONE};
+    begin();
+    void *block[8];
+    quarantine(block, 8, 1 << 16);
+    for (unsigned i = 0; i < 8; i++) memset(block[i], 0x77, 1 << 16);
+    seal_doubt();
+    seal_lift();
+    lower(ways[_i]);
+    renew_by(false, ways[_i]);
+    ck_assert_uint_eq(mappings_of_files(), 0);
+    ck_assert_uint_eq(sealed(), 0);
+    for (unsigned i = 0; i < 8; i++) ck_assert(holds_only(block[i], 1 << 16, 0x77));
+}
+END_TEST
+
+/* What a child has that was forked (by _Fork) between two pauses of its parent's. */
+START_TEST(plan_of_the_parent)
+{
+    begin();
+    static void *block[400];
+    quarantine(block, 400, 40000);
+    ck_assert(seal_plan(true));
+    look();
+    apply(block, 400);
+    ck_assert_uint_eq(did.reclaimed, 400);
+    quarantine(block, 1, 40000);
+    look();
+    apply(block, 1);
+    ck_assert_uint_eq(did.reclaimed, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("seal");
@@ -469,6 +535,9 @@ int main(void)
     tcase_add_loop_test(c, not_tried, 0, 3);
     tcase_add_loop_test(c, protection_stays, 0, 6);
     tcase_add_loop_test(c, too_much, 0, 2);
+    tcase_add_test(c, with_holes);
+    tcase_add_loop_test(c, written_and_not_looked_at, 0, 4);
+    tcase_add_test(c, plan_of_the_parent);
     suite_add_tcase(s, c);
     return suite_run(s);
 }
