@@ -467,16 +467,16 @@ END_TEST
 START_TEST(with_holes)
 {
     begin();
-    enum { N = 4 };
+    enum { N = 4, BYTES = 3 << 19 };
     void *block[N];
     for (unsigned i = 0; i < N; i++) {
-        block[i] = heap_malloc(1 << 20);
-        for (size_t at = 0; at < 1 << 20; at += 8192) ((unsigned char *)block[i])[at] = 1;
+        block[i] = heap_malloc(BYTES);
+        for (size_t at = 0; at < BYTES; at += 8192) ((unsigned char *)block[i])[at] = 1;
     }
     hash_now(block, N);
     apply(block, N);
     renew(true);
-    ck_assert_uint_eq(sealed(), N * (1 << 19));
+    ck_assert_uint_eq(sealed(), N * BYTES / 2);
     look();
     apply(block, N);
     ck_assert_uint_eq(did.reclaimed, N);
@@ -513,6 +513,7 @@ START_TEST(plan_of_the_parent)
     apply(block, 400);
     ck_assert_uint_eq(did.reclaimed, 400);
     quarantine(block, 1, 40000);
+    ck_assert_uint_eq(sealed(), heap_usable_size(block[0]));
     look();
     apply(block, 1);
     ck_assert_uint_eq(did.reclaimed, 1);
