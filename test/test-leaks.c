@@ -125,6 +125,7 @@ static const struct row whole_programs[] = {
     {"unfrozen-always", "", ALWAYS},
     {"retention", "", ALWAYS},
     {"old-words", "", ALWAYS},
+    {"flushed", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
     {"fork-dlopen", "@libgraph-lib.so", ALWAYS},
     {"graph", "plain 1", ALWAYS},
