@@ -224,8 +224,8 @@ START_TEST(test_oddities)
     struct ran ran = report("odd.pb.gz", "--show", "lost", NULL, NULL);
     expect_part(ran.out, "    possibly lost                1               112  (112 B)\n");
     expect_part(ran.out, "3 major, 12 minor, 1 of them incomplete; longest pause");
-    expect_part(ran.out, "    false_lost: 2 blocks, 128 bytes (called lost, then freed, resized or "
-                         "written by the program)\n");
+    expect_part(ran.out, "    false_lost: 2 blocks, 128 bytes (called lost, then freed, resized, "
+                         "written or read by the program)\n");
     expect_part(ran.out, "incomplete and called nothing lost: a thread is stopped\n");
     expect_part(ran.out,
                 "Direct leak of 96 byte(s) in 3 object(s) allocated from:\n"
