@@ -384,6 +384,7 @@ static void wait_for_child(void)
 {
     while (atomic_load(&under_way)) {
         wait_a_little();
+        snapshot_end_if_stuck();
         collection_apply();
     }
 }
@@ -459,6 +460,7 @@ static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trig
         }
         const struct timespec ms = {0, 1000000};
         raw_syscall(SYS_nanosleep, &ms, NULL);
+        snapshot_end_if_stuck(); /* a dump's */
     }
     bool snapshot = false;
     e = run_spilled(kind, trigger, urgent, &snapshot);

@@ -38,7 +38,7 @@ bool mark_helpers_start(void (*run)(void *), void *argument)
     struct start *s = (struct start *)stack; /* at the far end of the stack */
     *s = (struct start){run, argument};
     long tid = raw_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_UNTRACED,
-                         stack + STACK_BYTES, run_and_end, s);
+                         stack + STACK_BYTES, run_and_end, s, NULL);
     if (tid > 0) return true;
     os_unmap(stack, STACK_BYTES);
     return false;

@@ -14,6 +14,7 @@ struct process {
     _Atomic uint32_t stopping; /* number of the stop under way, 0 if none; threads park on it */
     _Atomic uint32_t arrived;  /* counts threads that parked; the stopping thread sleeps on it */
     _Atomic uint32_t stops;    /* stops that were begun, the source of their numbers */
+    _Atomic uint32_t helper;   /* the helper thread of a stop: HELPER_..., which the kernel makes 0 when it has left its stack */
     _Atomic uint32_t failures; /* incomplete stops in a row */
     _Atomic uint64_t
         not_before;            /* no stop before this (CLOCK_MONOTONIC, ns), unless it is urgent */
@@ -22,6 +23,7 @@ struct process {
     _Atomic uint32_t snapshot; /* pid of the snapshot child that nobody has reaped */
     _Atomic uint32_t latest;   /* pid of the latest one, reaped or not */
     _Atomic uint32_t taken;    /* pid of one that a wait of the program has reaped unknowingly */
+    _Atomic uint32_t stuck;    /* pid of one that was killed and cannot be reaped before its debugger knows */
 };
 
 /* Prepares the page; idempotent, from start-up.  False if the system gives no memory. */

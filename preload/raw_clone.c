@@ -5,12 +5,12 @@
 
 #include <sys/syscall.h>
 
-long raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *argument)
+long raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *argument, _Atomic uint32_t *end)
 {
     uintptr_t stack = (uintptr_t)stack_top & ~(uintptr_t)15;
     long ret;
 #if defined(__x86_64__)
-    register long r10 __asm__("r10") = 0;
+    register _Atomic uint32_t *r10 __asm__("r10") = end;
     register long r8 __asm__("r8") = 0;
     register void (*r12)(void *) __asm__("r12") = run;
     register void *r13 __asm__("r13") = argument;
@@ -32,7 +32,7 @@ long raw_clone(unsigned long flags, void *stack_top, void (*run)(void *), void *
     register long x1 __asm__("x1") = (long)stack;
     register long x2 __asm__("x2") = 0;
     register long x3 __asm__("x3") = 0;
-    register long x4 __asm__("x4") = 0;
+    register _Atomic uint32_t *x4 __asm__("x4") = end; /* after the thread pointer here */
     register void (*x9)(void *) __asm__("x9") = run;
     register void *x10 __asm__("x10") = argument;
     __asm__ volatile("svc 0\n\t"

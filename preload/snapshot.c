@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -27,6 +28,8 @@
 
 #define STACK_BYTES (512 * KIB)
 #define ALARM_MS 100
+#define STUCK_NS ((uint64_t)5 * 1000000000)
+#define LOOK_NS ((uint64_t)50 * 1000000) /* what may lie between two looks of one who waits */
 
 static char *stack;
 
@@ -37,6 +40,11 @@ static struct {
     uint32_t parent;
     unsigned alarms; /* left */
 } job;
+
+/* What who waits for the child has seen.  `seen`: its pid and its alarms left. */
+static struct {
+    _Atomic uint64_t seen, last, waited; /* the latter in ns; since `seen` is what it is */
+} watch;
 
 bool snapshot_start(void)
 {
@@ -94,7 +102,9 @@ static void child(void *unused)
 
 void snapshot_reap(void)
 {
-    uint32_t pid = atomic_load(&process->snapshot);
+    uint32_t pid = atomic_load(&process->snapshot), stuck = atomic_load(&process->stuck);
+    if (unlikely(stuck) && raw_syscall(SYS_wait4, stuck, NULL, __WALL | WNOHANG, NULL) != 0)
+        atomic_compare_exchange_strong(&process->stuck, &stuck, 0);
     if (pid == 0) return;
     long r = raw_syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL);
     if (r == 0) return;
@@ -109,15 +119,16 @@ void snapshot_reap(void)
 
 bool snapshot_was_taken(uint32_t pid)
 {
-    uint32_t a = pid, b = pid;
+    uint32_t a = pid, b = pid, c = pid;
     return pid != 0 && (atomic_compare_exchange_strong(&process->snapshot, &a, 0) ||
-                        atomic_compare_exchange_strong(&process->taken, &b, 0));
+                        atomic_compare_exchange_strong(&process->taken, &b, 0) ||
+                        atomic_compare_exchange_strong(&process->stuck, &c, 0));
 }
 
 bool snapshot_is_shown(uint32_t pid)
 {
-    if (pid == 0 || pid != atomic_load(&process->latest)) return false;
-    if (pid == atomic_load(&process->snapshot)) {
+    if (pid == 0 || (pid != atomic_load(&process->latest) && pid != atomic_load(&process->stuck))) return false;
+    if (pid == atomic_load(&process->snapshot) || pid == atomic_load(&process->stuck)) {
         snapshot_reap();
         return true;
     }
@@ -130,17 +141,42 @@ bool snapshot_is_shown(uint32_t pid)
 long snapshot_take(void (*work)(void *), void *argument, unsigned seconds)
 {
     snapshot_reap();
-    if (atomic_load(&process->snapshot)) return -EBUSY;
+    if (atomic_load(&process->snapshot) || atomic_load(&process->stuck)) return -EBUSY;
     job.work = work;
     job.argument = argument;
     job.parent = (uint32_t)raw_syscall(SYS_getpid, 0);
     job.alarms = seconds * (1000 / ALARM_MS);
-    long pid = raw_clone(CLONE_FILES | CLONE_UNTRACED, stack + STACK_BYTES, child, NULL);
+    long pid = raw_clone(CLONE_FILES | CLONE_UNTRACED, stack + STACK_BYTES, child, NULL, NULL);
     if (pid > 0) {
         atomic_store(&process->latest, (uint32_t)pid);
         atomic_store(&process->snapshot, (uint32_t)pid);
     }
     return pid;
+}
+
+void snapshot_end_if_stuck(void)
+{
+    uint32_t pid = atomic_load(&process->snapshot), left = UINT32_MAX;
+    if (pid == 0) return;
+    struct timespec ts;
+    struct iovec to = {&left, sizeof left}, from = {&job.alarms, sizeof left};
+    /* From its copy.  Where the program has made itself undumpable, no alarm is seen, and the child may take all of its time. */
+    long n = raw_syscall(SYS_process_vm_readv, pid, &to, 1, &from, 1, 0);
+    uint64_t most = n == (long)sizeof left ? STUCK_NS : STUCK_NS + (uint64_t)job.alarms * ALARM_MS * 1000000;
+    uint64_t seen = (uint64_t)pid << 32 | left;
+    raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+    uint64_t now = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec, since = now - atomic_exchange(&watch.last, now);
+    if (atomic_load(&watch.seen) != seen) {
+        atomic_store(&watch.waited, 0);
+        atomic_store(&watch.seen, seen);
+    } else if (atomic_fetch_add(&watch.waited, since < LOOK_NS ? since : LOOK_NS) > most) {
+        uint32_t none = 0, is = pid;
+        raw_syscall(SYS_kill, pid, SIGKILL);
+        /* A debugger that sleeps keeps the zombie. */
+        snapshot_reap();
+        if (atomic_load(&process->snapshot) == pid && atomic_compare_exchange_strong(&process->stuck, &none, pid))
+            atomic_compare_exchange_strong(&process->snapshot, &is, 0);
+    }
 }
 
 void snapshot_wait(unsigned milliseconds)

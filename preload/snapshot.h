@@ -12,6 +12,8 @@
       latest.
    4. One child at a time.  It is a zombie until snapshot_reap, the next snapshot, or the parent's
       end.
+   5. A debugger, or a SIGSTOP, may hold the child, and then no alarm ends it.  Who waits for it looks whether its
+      alarms still come, and else ends it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SNAPSHOT_H
 #define GLEANER_SNAPSHOT_H
@@ -23,11 +25,16 @@ bool snapshot_start(void);
 
 /* Clones the child, which runs work(argument) and ends; `argument` must lie in private memory and
    is copied with it.  The caller holds the gate, has all signals blocked, and should have stopped
-   the world.  Returns the child's pid or a negative errno: -EBUSY while an earlier one works. */
+   the world.  Returns the child's pid or a negative errno: -EBUSY while an earlier one works, or
+   one that was killed is a debugger's. */
 long snapshot_take(void (*work)(void *argument), void *argument, unsigned seconds);
 
 /* Reaps the child if it has ended; does not wait.  Any thread; async-signal-safe. */
 void snapshot_reap(void);
+
+/* To be called now and then by whoever waits for the child: kills it when none of its alarms has come for five seconds of that
+   waiting (time in which the caller itself was held does not count).  Any thread, several at once. */
+void snapshot_end_if_stuck(void);
 
 /* Waits until the child has ended and reaps it; `milliseconds` at most.  For the process's own end, which would end the
    child too. */

@@ -7,15 +7,20 @@
       it, made for this stop and gone after it, with a stack and a *descriptor table of its own*
       (CLONE_THREAD without CLONE_FILES): listing /proc opens files, and a number taken in the
       program's table, however briefly, is a number that another thread's open() does not get, or
-      that a closefrom() closes under us.  The caller sleeps in the kernel meanwhile (CLONE_VFORK),
-      its registers in its signal frame.  Where seccomp refuses the helper, the caller does the work
-      itself.
+      that a closefrom() closes under us.  The caller sleeps meanwhile, with its signals blocked, on the
+      futex that the kernel wakes when the helper has left its stack.  Where seccomp refuses the helper,
+      the caller does the work itself.
    3. Algorithm.  List /proc/self/task; ask every thread not yet asked, save those
       that a signal would disturb (disturb.h); wait for the answers; list again, until a listing
       that began with everybody parked brings nobody new.  A thread that has not answered in 5 ms is
       looked at: dead ones drop out, vfork's parents and those that a debugger holds are not waited
       for, the others (33 blocked for a moment by libc, or no CPU) get up to 200 ms.
    4. A signal that arrives late finds another stop number, or none, and returns at once.
+   5. Debuggers.  One that attaches takes hold of every thread in turn and waits for each to stop: the
+      helper's as well.  So nobody waits for the helper where he cannot be stopped (vfork's parent is
+      such a one: the debugger waits for it, it for the helper, the helper for the debugger).  A helper
+      that is held before it has begun is given up: the caller goes on with an incomplete stop, and
+      the helper ends when it is let go.  Once it has begun, what it has stopped waits for it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/stop.h"
 #include "heap/kernel_dirent.h"
@@ -46,7 +51,10 @@
 _Atomic uint32_t stop_tickets;
 _Atomic uint32_t stop_latest_to_any;
 
-static char *helper_stack; /* the listing's buffer lies at its low end */
+/* process->helper.  From ASKED either the helper or who waits for it goes on. */
+enum { HELPER_NONE, HELPER_ASKED, HELPER_BEGUN, HELPER_GIVEN_UP };
+
+static char *helper_stack; /* the listing's buffer lies at its low end; the helper's while process->helper is not 0 */
 
 struct stopper {
     const struct stop_job *job;
@@ -329,6 +337,8 @@ static void stop_and_go(struct stopper *w)
 
 static void helper(void *argument)
 {
+    uint32_t asked = HELPER_ASKED;
+    if (!atomic_compare_exchange_strong(&process->helper, &asked, HELPER_BEGUN)) raw_syscall(SYS_exit, 0); /* `w` is gone */
     struct stopper *w = argument;
     w->self = own_tid();
 #ifdef SYS_close_range
@@ -339,6 +349,41 @@ static void helper(void *argument)
 #endif
     stop_and_go(w);
     raw_syscall(SYS_exit, 0);
+}
+
+static bool helper_is_held(uint32_t tid)
+{
+    uint32_t asked = HELPER_ASKED;
+    return task_state(tid) == 't' && atomic_compare_exchange_strong(&process->helper, &asked, HELPER_GIVEN_UP);
+}
+
+/* All in the helper: 0.  A negative errno: nothing is done; -EBUSY where a debugger holds it. */
+static long by_helper(struct stopper *w)
+{
+    uint32_t state = HELPER_NONE;
+    if (!atomic_compare_exchange_strong(&process->helper, &state, HELPER_ASKED)) return -EBUSY; /* one that was given up */
+    long tid = raw_clone(CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID |
+                             CLONE_UNTRACED,
+                         helper_stack + STACK_BYTES, helper, w, &process->helper);
+    if (tid < 0) {
+        atomic_store(&process->helper, HELPER_NONE);
+        return tid;
+    }
+    /* The kernel's own wake at the end is not a private one. */
+    const struct timespec bound = {0, (long)HARD_BOUND};
+    while ((state = atomic_load(&process->helper)) != HELPER_NONE) {
+        raw_syscall(SYS_futex, &process->helper, FUTEX_WAIT, state, &bound);
+        /* The look needs a descriptor of the program's table, but who has not begun by then is held in all likelihood. */
+        if (state == HELPER_ASKED && atomic_load(&process->helper) == state && helper_is_held((uint32_t)tid)) return -EBUSY;
+    }
+    return 0;
+}
+
+static void nobody_stopped(struct stopper *w, unsigned threads)
+{
+    w->result.threads = threads;
+    w->result.silent = threads > 1 ? threads - 1 : 1;
+    w->job->inside(&w->result, w->job->argument);
 }
 
 static void alone(struct stopper *w)
@@ -384,11 +429,10 @@ bool stop_world(const struct stop_job *job)
         w.result.no_proc = true;
         w.job->inside(&w.result, w.job->argument);
     } else {
-        long tid = raw_clone(CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-                                 CLONE_VFORK | CLONE_UNTRACED,
-                             helper_stack + STACK_BYTES, helper, &w);
-        if (tid < 0 && threads == 1) alone(&w);
-        else if (tid < 0) stop_and_go(&w);
+        long error = by_helper(&w);
+        if (error == -EBUSY) nobody_stopped(&w, threads);
+        else if (error < 0 && threads == 1) alone(&w);
+        else if (error < 0) stop_and_go(&w);
     }
     if (r) { /* as the others' records: parked once, without a context now */
         atomic_store(&r->context, NULL);

@@ -164,6 +164,9 @@ static const struct storm {
     {"exit-paths", "quick_exit", 100},
     {"exit-paths", "handler", 100},
     {"exit-paths", "main-thread-first", 100},
+    {"tracer", "attach", 0},
+    {"tracer", "one", 0},
+    {"tracer", "child", 0},
 };
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
