@@ -17,13 +17,34 @@ static uint32_t chunks(size_t bytes)
     return (uint32_t)((bytes + LARGE_CHUNK - 1) / LARGE_CHUNK);
 }
 
+/* Two small numbers side by side, or the high half of an address and the low one of the next, read as an address near a multiple of 4
+   GiB: nearly every process has such for any of them.  A block there would be held by them for ever, so the chunks on both sides
+   of a multiple stay unused.  What is longer than a row between two of them has to lie across. */
+#define ROW ((uint32_t)(4 * GIB / LARGE_CHUNK))
+
+/* Where in its row a chunk lies: the first and the last are the unused ones. */
+static uint32_t in_row(uint32_t chunk)
+{
+    return (uint32_t)(((window_base + WINDOW_LARGE_OFFSET) / LARGE_CHUNK + chunk) % ROW);
+}
+
+/* The first place from `at` on for `n` chunks. */
+static uint32_t place_for(uint32_t at, uint32_t n)
+{
+    uint32_t place = in_row(at);
+    if (n > ROW - 2) return at;
+    if (place == 0) return at + 1;
+    return place + n < ROW ? at : at + ROW + 1 - place;
+}
+
 uint32_t large_table_claim(size_t bytes)
 {
     if (bytes > WINDOW_LARGE_BYTES) return LARGE_NO_PAGE;
-    uint32_t n = chunks(bytes), at = atomic_load(&next_chunk);
+    uint32_t n = chunks(bytes), next = atomic_load(&next_chunk), at;
     do {
+        at = place_for(next, n);
         if (at + n > LARGE_CHUNKS) return LARGE_NO_PAGE;
-    } while (!atomic_compare_exchange_weak(&next_chunk, &at, at + n));
+    } while (!atomic_compare_exchange_weak(&next_chunk, &next, at + n));
     return at * LARGE_CHUNK_PAGES;
 }
 
@@ -36,7 +57,7 @@ void large_table_unclaim(uint32_t page, size_t bytes)
 bool large_table_claim_after(uint32_t end, size_t bytes)
 {
     uint32_t at = end / LARGE_CHUNK_PAGES, n = chunks(bytes);
-    return at + n <= LARGE_CHUNKS && atomic_compare_exchange_strong(&next_chunk, &at, at + n);
+    return at + n <= LARGE_CHUNKS && place_for(at, n) == at && atomic_compare_exchange_strong(&next_chunk, &at, at + n);
 }
 
 bool large_table_map(uint32_t page, size_t bytes, bool *occupied)

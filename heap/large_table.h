@@ -114,14 +114,14 @@ static inline bool large_tag_or(struct large_record *r, uint32_t flags)
     return true;
 }
 
-/* Claims `bytes` (rounded up to whole chunks) of addresses that nobody else has; nothing is mapped
-   yet.  The first page, or LARGE_NO_PAGE when the area is used up. */
+/* Claims `bytes` (rounded up to whole chunks) of addresses that nobody else has, none of them within a chunk of a multiple of 4 GiB unless
+   there are nearly as many; nothing is mapped yet.  The first page, or LARGE_NO_PAGE when the area is used up. */
 uint32_t large_table_claim(size_t bytes);
 
 /* Returns the latest claim if nothing was claimed since; else its addresses stay unused. */
 void large_table_unclaim(uint32_t page, size_t bytes);
 
-/* Claims the chunks that follow `end` (a chunk's first page); false if they are somebody's. */
+/* Claims the chunks that follow `end` (a chunk's first page); false if they are somebody's, or near a multiple of 4 GiB. */
 bool large_table_claim_after(uint32_t end, size_t bytes);
 
 /* Maps the tables of a claim; false if the system refuses, or if something else lies there

@@ -7,6 +7,8 @@
 #define BUCKET_WORDS (65536u / 64)
 #define FORMS 2u
 #define VALUES 4294967296.0
+#define ROUND_VALUES (1u << (32 - VET_ROUND_LEAST))
+#define ROUND_BYTES ((size_t)ROUND_VALUES / 8)
 
 /* In 64 Ki of values. */
 struct vet_densities {
@@ -55,7 +57,8 @@ bool vet_narrow_start(struct vet_narrow *n, const struct groups *groups, uint64_
     n->seen = os_map(n->seen_bytes);
     n->density_bytes = round_up(n->slots * sizeof *n->densities, OS_PAGE);
     n->densities = os_map(n->density_bytes);
-    if (n->seen && n->densities) return true;
+    n->round = os_map(ROUND_BYTES);
+    if (n->seen && n->densities && n->round) return true;
 none:
     vet_narrow_end(n);
     return false;
@@ -66,11 +69,22 @@ void vet_narrow_end(struct vet_narrow *n)
     if (n->slot_of) os_unmap(n->slot_of, n->slot_bytes);
     if (n->seen) os_unmap(n->seen, n->seen_bytes);
     if (n->densities) os_unmap(n->densities, n->density_bytes);
+    if (n->round) os_unmap(n->round, ROUND_BYTES);
     *n = (struct vet_narrow){0};
+}
+
+static bool is_round(uint32_t value) { return value % (1u << VET_ROUND_LEAST) == 0; }
+
+/* The number of its zeros; of a round value that is not 0. */
+static unsigned zeros_of(uint32_t value)
+{
+    unsigned zeros = (unsigned)__builtin_ctz(value);
+    return zeros < VET_ROUND_MOST ? zeros : VET_ROUND_MOST;
 }
 
 static inline void see(struct vet_narrow *n, uint32_t value)
 {
+    if (unlikely(is_round(value))) n->round[value >> VET_ROUND_LEAST >> 6] |= (uint64_t)1 << (value >> VET_ROUND_LEAST) % 64;
     unsigned slot = n->slot_of[value >> 16];
     if (likely(slot == 0) || value >> 16 == 0) return;
     n->seen[(slot - 1) * (size_t)BUCKET_WORDS + (value & 0xffff) / 64] |= (uint64_t)1 << value % 64;
@@ -117,13 +131,36 @@ static void count_densities(const struct vet_narrow *n, const struct groups *gro
         }
 }
 
+/* As `densities`, the forms of the blocks apart. */
+static void count_round(struct vet_narrow *n, const struct groups *groups)
+{
+    uint32_t others[VET_ROUND_MOST + 1] = {0}, blocks[VET_ROUND_MOST + 1] = {0};
+    for (uint32_t i = 1; i < ROUND_VALUES; i++)
+        if (n->round[i / 64] >> i % 64 & 1) others[zeros_of(i << VET_ROUND_LEAST)]++;
+    for (size_t i = 0; i < groups->count; i++)
+        for (unsigned form = 0; form < FORMS; form++) {
+            uint32_t value = form_of(&groups->block[i], form);
+            if (value == 0 || !is_round(value)) continue;
+            blocks[zeros_of(value)]++;
+            if (is_seen(n, value) && others[zeros_of(value)] > 0) others[zeros_of(value)]--;
+        }
+    for (unsigned zeros = VET_ROUND_MOST, other = 0, block = 0; zeros >= VET_ROUND_LEAST; zeros--) {
+        uint32_t places = (1u << (32 - zeros)) - 1;
+        other += others[zeros];
+        block += blocks[zeros];
+        n->round_density[zeros] = block >= places ? 1 : (double)other / (places - block);
+    }
+}
+
 static double density(const struct vet_narrow *n, uint32_t value, unsigned form)
 {
+    if (value == 0) return 1;
     const struct vet_densities *d = &n->densities[n->slot_of[value >> 16] - 1];
     uint32_t places = BUCKETS / (form == 0 ? 16 : 2);
     double least = (double)n->halves / VALUES;
     double seen =
         d->blocks[form] >= places ? 1 : (double)d->others[form] / (places - d->blocks[form]);
+    if (is_round(value) && n->round_density[zeros_of(value)] > seen) seen = n->round_density[zeros_of(value)];
     return seen > least ? seen : least;
 }
 
@@ -144,6 +181,7 @@ double vet_narrow_found(struct vet_narrow *n, const struct groups *groups,
 {
     if (n->off) return even(n, n->halves);
     count_densities(n, groups);
+    count_round(n, groups);
     double chance = 1, most = -1, least = (double)n->halves / VALUES;
     for (unsigned step = 0; step <= VET_CHANCE_MOST * BUCKETS; step++) {
         double to = least + (double)step / BUCKETS, sum = expected(n, groups, to);

@@ -3,8 +3,8 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/next_symbol.h"
 #include "heap/base.h"
-
 #include "heap/syscall.h"
+#include "preload/own_memory.h"
 
 #include <elf.h>
 #include <link.h>
@@ -133,6 +133,8 @@ static void redirect(const struct link_map *m, const struct tables *t, const uin
         if (its[i] != 0)
             __atomic_store_n((ElfW(Addr) *)(uintptr_t)&t->symbols[its[i]].st_value, to[i] - m->l_addr, __ATOMIC_RELAXED);
     raw_syscall(SYS_mprotect, from, end - from, PROT_READ);
+    /* Copied pages now, and so would be roots: of file offsets and indices, which pass for addresses at odd places. */
+    own_memory_add(from, end);
 }
 
 void next_symbols_redirect(const char *of, const char *const *names, unsigned count)

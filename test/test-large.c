@@ -696,6 +696,46 @@ START_TEST(each)
 }
 END_TEST
 
+/* The claims of several regions, small and large: none within 64 MiB of a multiple of 4 GiB, but what is longer than the rest; none overlap. */
+START_TEST(far_from_multiples)
+{
+    static const size_t chunks[] = {1, 3, 17, 1, 40, 62, 2, 63, 5, 70, 1};
+    uint32_t end = 0;
+    window_start();
+    for (unsigned i = 0; i < 3 * sizeof chunks / sizeof *chunks; i++) {
+        size_t bytes = chunks[i % (sizeof chunks / sizeof *chunks)] * LARGE_CHUNK;
+        uint32_t page = large_table_claim(bytes);
+        ck_assert_uint_ne(page, LARGE_NO_PAGE);
+        ck_assert_uint_ge(page, end);
+        ck_assert_uint_eq(page % LARGE_CHUNK_PAGES, 0);
+        end = page + (uint32_t)(bytes / OS_PAGE);
+        uintptr_t from = (uintptr_t)large_address(page), row = from / (4 * GIB);
+        if (bytes > 4 * GIB - 2 * LARGE_CHUNK) continue;
+        ck_assert_uint_ge(from, row * 4 * GIB + LARGE_CHUNK);
+        ck_assert_uint_le(from + bytes, (row + 1) * 4 * GIB - LARGE_CHUNK);
+        /* Nor does one grow into such a place. */
+        uintptr_t room = ((row + 1) * 4 * GIB - LARGE_CHUNK - from - bytes) / LARGE_CHUNK;
+        ck_assert(!large_table_claim_after(end, (room + 1) * LARGE_CHUNK));
+        if (room == 0) continue;
+        ck_assert(large_table_claim_after(end, LARGE_CHUNK));
+        end += LARGE_CHUNK_PAGES;
+    }
+}
+END_TEST
+
+/* What comes first in each quarter has no text's byte, and no 0, above its low half. */
+START_TEST(window_is_unlike_data)
+{
+    window_start();
+    for (uintptr_t at = 0; at < WINDOW_BYTES; at += WINDOW_BYTES / 4)
+        for (uintptr_t first = window_base + at; first < window_base + at + 32 * GIB; first += 4 * GIB) {
+            ck_assert_uint_ge(first >> 40, 0x10);
+            ck_assert_uint_lt(first >> 40, 0x20);
+            ck_assert_uint_ne(first >> 32 & 0xff, 0);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("large");
@@ -721,6 +761,8 @@ int main(void)
     tcase_add_test(c, fork_storm);
     tcase_add_test(c, served_while_the_gate_is_closed);
     tcase_add_test(c, gate_that_cannot_be_emptied);
+    tcase_add_loop_test(c, far_from_multiples, 0, 8);
+    tcase_add_loop_test(c, window_is_unlike_data, 0, 64);
     suite_add_tcase(suite, c);
     return suite_run(suite);
 }

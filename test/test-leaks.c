@@ -332,6 +332,17 @@ START_TEST(whole_program)
 }
 END_TEST
 
+/* Each process has its blocks elsewhere. */
+#define LARGE_ROW_RUNS 24
+START_TEST(large_row)
+{
+    static const char *const who[] = {"main", "thread", "ended"}, *const kib[] = {"64", "200", "1024", "16384"};
+    char arguments[64];
+    snprintf(arguments, sizeof arguments, "%s %s", who[_i % 3], kib[_i / 3 % 4]);
+    check_row(&(struct row){"large-row", arguments, ALWAYS}, &conditions[0]);
+}
+END_TEST
+
 /* Only a snapshot has a child to hold up. */
 START_TEST(end_of_pipe)
 {
@@ -490,6 +501,7 @@ int main(int argc, char **argv)
         add(suite, "places", place, COUNT(places) * COUNT(conditions));
     } else if (strcmp(part, "programs") == 0) {
         add(suite, "programs", whole_program, COUNT(whole_programs) * COUNT(conditions));
+        add(suite, "large row", large_row, LARGE_ROW_RUNS);
         add(suite, "end of pipe", end_of_pipe, 1);
     } else if (strcmp(part, "storms") == 0) {
         add(suite, "storms", storm, COUNT(storms));

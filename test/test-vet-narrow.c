@@ -120,6 +120,42 @@ START_TEST(equal_values_count_once)
 }
 END_TEST
 
+/* Found in a memory of `values`, and the block's own. */
+static unsigned found_among(const uint32_t *values, unsigned count, uintptr_t start, uint32_t own)
+{
+    struct group_block one = {.block = {.start = start, .bytes = 64 * KIB}};
+    struct groups groups = {.block = &one, .count = 1};
+    struct vet_narrow n;
+    unsigned found = 0;
+    ck_assert(vet_narrow_start(&n, &groups, 8));
+    for (unsigned i = 0; i <= count; i++) {
+        uint64_t word = (uint64_t)(i < count ? values[i] : own) << 32 | 0xffffffff;
+        vet_narrow_look(&n, (const uint8_t *)&word, 8);
+    }
+    vet_narrow_found(&n, &groups, count_found, &found);
+    vet_narrow_end(&n);
+    return found;
+}
+
+/* Three round numbers among 255 with at least 24 zeros say that another one is no evidence; what has fewer zeros still is, and so is any alone. */
+START_TEST(round_values_are_no_evidence)
+{
+    static const uint32_t round[] = {0x40000000, 0x10000000, 0x03000000};
+    ck_assert_uint_eq(found_among(round, 3, 0x123480000000, 0x80000000), 0);
+    ck_assert_uint_eq(found_among(round, 3, 0x123405000000, 0x05000000), 0);
+    ck_assert_uint_eq(found_among(round, 3, 0x123480010000, 0x80010000), 1);
+    ck_assert_uint_eq(found_among(NULL, 0, 0x123480000000, 0x80000000), 1);
+    /* The shifted form. */
+    ck_assert_uint_eq(found_among(round, 3, 0x123480000000, 0x90000000), 0);
+    ck_assert_uint_eq(found_among(NULL, 0, 0x123480000000, 0x90000000), 1);
+    /* 800 of 65535 are over a hundredth, 400 are not, although none is near the block. */
+    uint32_t many[800];
+    for (uint32_t i = 0; i < 800; i++) many[i] = (i * 37 + 1) << 16 | 0x40000000;
+    ck_assert_uint_eq(found_among(many, 800, 0x123421010000, 0x21010000), 0);
+    ck_assert_uint_eq(found_among(many, 400, 0x123421010000, 0x21010000), 1);
+}
+END_TEST
+
 START_TEST(too_much_memory_for_halves)
 {
     begin(24 * MIB);
@@ -148,6 +184,7 @@ int main(void)
     tcase_add_test(c, halves_of_pointers_are_none);
     tcase_add_test(c, dense_values_are_no_evidence);
     tcase_add_test(c, equal_values_count_once);
+    tcase_add_test(c, round_values_are_no_evidence);
     tcase_add_test(c, too_much_memory_for_halves);
     suite_add_tcase(s, c);
     return suite_run(s);

@@ -401,6 +401,72 @@ START_TEST(random_bytes_explain_nothing)
 }
 END_TEST
 
+/* ---- cuts through pointers ---- */
+
+#define LIBRARY ((uintptr_t)0x7f1234000000)
+
+static struct map library = {.from = LIBRARY, .to = LIBRARY + GIB, .kind = MAP_KIND_FILE, .readable = true};
+
+/* The end of one word and the beginning of the next have the block's address; the second is a pointer to a library, or only looks like
+   one.  At four a half is left that is the block's low half. */
+START_TEST(cut_out_of_the_second_word)
+{
+    BY_WAY();
+    struct block *row = begin_row(SIZE);
+    for (unsigned mapped = 0; mapped < 2; mapped++)
+        for (unsigned at = 3; at < 6; at++) {
+            /* What is left of the address when `8 - at` bytes of it lie in the first word. */
+            uint64_t rest = row[2].start >> 8 * (8 - at), mask = ((uint64_t)1 << 8 * (at - 2)) - 1;
+            memset(root, 0, root_bytes);
+            plant(1000, row[2].start << 8 * at);
+            plant(1008, (LIBRARY & ~mask) | rest);
+            library.from = LIBRARY & ~mask;
+            library.to = library.from + mask + 1;
+            roots.maps = (struct maps){.map = &library, .count = mapped};
+            check_only(&row[2], !mapped ? VET_MISALIGNED : at == 4 ? VET_NARROW : VET_NONE);
+        }
+}
+END_TEST
+
+/* Of the first word it takes the bytes from the second to the sixth on. */
+START_TEST(cut_out_of_the_first_word)
+{
+    BY_WAY();
+    struct block *row = begin_row(SIZE);
+    for (unsigned at = 1; at < 6; at++)
+        for (unsigned mapped = 0; mapped < 2; mapped++) {
+            uint64_t first = row[2].start << 8 * at | 0x7f;
+            if (first >> 40 == 0 || first >> 48 != 0) continue; /* no address of user memory: found by chance only */
+            library.from = first & ~(OS_PAGE - 1);
+            library.to = library.from + OS_PAGE;
+            roots.maps = (struct maps){.map = &library, .count = mapped};
+            memset(root, 0, root_bytes);
+            plant(1000, first);
+            plant(1008, row[2].start >> 8 * (8 - at));
+            check_only(&row[2], mapped ? VET_NONE : VET_MISALIGNED);
+        }
+}
+END_TEST
+
+/* Two addresses of six bytes each: of the second, a large block's, the first two bytes are zero, so that the first word is a pointer. */
+START_TEST(packed_behind_a_pointer)
+{
+    BY_WAY();
+    begin(ROOT_BYTES);
+    struct block *b = NULL;
+    for (unsigned i = 0; i < 64 && (!b || b->start % (64 * KIB)); i++) b = make(64 * KIB, false);
+    ck_assert_uint_eq(b->start % (64 * KIB), 0);
+    b->lost = true;
+    library.from = LIBRARY;
+    library.to = LIBRARY + GIB;
+    roots.maps = (struct maps){.map = &library, .count = 1};
+    plant(1006, b->start);
+    plant(1000, LIBRARY + 1000);
+    plant(1008, b->start >> 16);
+    check_only(b, VET_MISALIGNED);
+}
+END_TEST
+
 /* ---- without memory ---- */
 
 START_TEST(memory_is_refused)
@@ -455,6 +521,9 @@ int main(void)
     tcase_add_test(c, what_an_explained_block_reaches);
     tcase_add_loop_test(c, agrees_with_the_oracle, 0, 12);
     tcase_add_loop_test(c, random_bytes_explain_nothing, 0, WAYS);
+    tcase_add_loop_test(c, cut_out_of_the_second_word, 0, LOOPS);
+    tcase_add_loop_test(c, cut_out_of_the_first_word, 0, LOOPS);
+    tcase_add_loop_test(c, packed_behind_a_pointer, 0, WAYS);
     tcase_add_test(c, memory_is_refused);
     tcase_add_test(c, nothing_is_lost);
     suite_add_tcase(s, c);
