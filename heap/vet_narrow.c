@@ -7,7 +7,13 @@
 #define BUCKET_WORDS (65536u / 64)
 #define FORMS 2u
 #define VALUES 4294967296.0
-#define ROUND_VALUES (1u << (32 - VET_ROUND_LEAST))
+#define ROUND_SHIFT 12u /* a round value is a multiple of 4096 whose odd factor is less than */
+#define ROUND_ODD 16u
+#define FLOAT_SHIFT 19u /* or a floating-point number, or the upper half of one, with so many zeros and of this size */
+#define FLOAT_FROM (0x3d000000u >> FLOAT_SHIFT)
+#define FLOAT_TO (0x48000000u >> FLOAT_SHIFT)
+#define SIGN (0x80000000u >> FLOAT_SHIFT)
+#define ROUND_VALUES (1u << (32 - ROUND_SHIFT))
 #define ROUND_BYTES ((size_t)ROUND_VALUES / 8)
 
 /* In 64 Ki of values. */
@@ -73,18 +79,9 @@ void vet_narrow_end(struct vet_narrow *n)
     *n = (struct vet_narrow){0};
 }
 
-static bool is_round(uint32_t value) { return value % (1u << VET_ROUND_LEAST) == 0; }
-
-/* The number of its zeros; of a round value that is not 0. */
-static unsigned zeros_of(uint32_t value)
-{
-    unsigned zeros = (unsigned)__builtin_ctz(value);
-    return zeros < VET_ROUND_MOST ? zeros : VET_ROUND_MOST;
-}
-
 static inline void see(struct vet_narrow *n, uint32_t value)
 {
-    if (unlikely(is_round(value))) n->round[value >> VET_ROUND_LEAST >> 6] |= (uint64_t)1 << (value >> VET_ROUND_LEAST) % 64;
+    if (unlikely(value % (1u << ROUND_SHIFT) == 0)) n->round[value >> ROUND_SHIFT >> 6] |= (uint64_t)1 << (value >> ROUND_SHIFT) % 64;
     unsigned slot = n->slot_of[value >> 16];
     if (likely(slot == 0) || value >> 16 == 0) return;
     n->seen[(slot - 1) * (size_t)BUCKET_WORDS + (value & 0xffff) / 64] |= (uint64_t)1 << value % 64;
@@ -115,6 +112,11 @@ static bool is_seen(const struct vet_narrow *n, uint32_t value)
     return n->seen[slot * BUCKET_WORDS + (value & 0xffff) / 64] >> value % 64 & 1;
 }
 
+static bool is_seen_round(const struct vet_narrow *n, uint32_t value)
+{
+    return n->round[value >> ROUND_SHIFT >> 6] >> (value >> ROUND_SHIFT) % 64 & 1;
+}
+
 static void count_densities(const struct vet_narrow *n, const struct groups *groups)
 {
     for (size_t slot = 0; slot < n->slots; slot++)
@@ -131,36 +133,47 @@ static void count_densities(const struct vet_narrow *n, const struct groups *gro
         }
 }
 
+static bool is_number(uint32_t value)
+{
+    uint32_t upper = (value >> FLOAT_SHIFT) & ~SIGN;
+    return value % (1u << FLOAT_SHIFT) == 0 && upper >= FLOAT_FROM && upper < FLOAT_TO;
+}
+
+static bool is_product(uint32_t value)
+{
+    return value != 0 && value % (1u << ROUND_SHIFT) == 0 && value >> __builtin_ctz(value) < ROUND_ODD;
+}
+
+static bool is_round(uint32_t value) { return is_product(value) || is_number(value); }
+
 /* As `densities`, the forms of the blocks apart. */
 static void count_round(struct vet_narrow *n, const struct groups *groups)
 {
-    uint32_t others[VET_ROUND_MOST + 1] = {0}, blocks[VET_ROUND_MOST + 1] = {0};
-    for (uint32_t i = 1; i < ROUND_VALUES; i++)
-        if (n->round[i / 64] >> i % 64 & 1) others[zeros_of(i << VET_ROUND_LEAST)]++;
+    uint32_t places = 0, others = 0;
+    for (uint32_t i = 1; i < ROUND_VALUES; i++) {
+        uint32_t value = i << ROUND_SHIFT;
+        if (!is_round(value)) continue;
+        places++;
+        others += is_seen_round(n, value);
+    }
     for (size_t i = 0; i < groups->count; i++)
         for (unsigned form = 0; form < FORMS; form++) {
             uint32_t value = form_of(&groups->block[i], form);
-            if (value == 0 || !is_round(value)) continue;
-            blocks[zeros_of(value)]++;
-            if (is_seen(n, value) && others[zeros_of(value)] > 0) others[zeros_of(value)]--;
+            if (!is_round(value)) continue;
+            if (places > 1) places--;
+            if (is_seen(n, value) && others > 0) others--;
         }
-    for (unsigned zeros = VET_ROUND_MOST, other = 0, block = 0; zeros >= VET_ROUND_LEAST; zeros--) {
-        uint32_t places = (1u << (32 - zeros)) - 1;
-        other += others[zeros];
-        block += blocks[zeros];
-        n->round_density[zeros] = block >= places ? 1 : (double)other / (places - block);
-    }
+    n->round_density = others < places ? (double)others / places : 1;
 }
 
 static double density(const struct vet_narrow *n, uint32_t value, unsigned form)
 {
-    if (value == 0) return 1;
     const struct vet_densities *d = &n->densities[n->slot_of[value >> 16] - 1];
     uint32_t places = BUCKETS / (form == 0 ? 16 : 2);
     double least = (double)n->halves / VALUES;
     double seen =
         d->blocks[form] >= places ? 1 : (double)d->others[form] / (places - d->blocks[form]);
-    if (is_round(value) && n->round_density[zeros_of(value)] > seen) seen = n->round_density[zeros_of(value)];
+    if (is_round(value) && n->round_density > seen) seen = n->round_density;
     return seen > least ? seen : least;
 }
 

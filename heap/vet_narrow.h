@@ -7,9 +7,9 @@
       if all values looked at were spread evenly.  A block in the first pools has a small number for
       its low half; numbers below 64 Ki are not looked at.  Forms are counted from the least dense on, as
       long as the expected number of chance hits of all of them stays below VET_CHANCE_MOST.
-      Round values are more frequent than their neighbours: flags, sizes, floating-point numbers.  So a form that ends in 12 zero
-      bits or more, as those of large blocks do, is also measured by the values with as many (from 24 on they are one kind) anywhere:
-      0x80000000 is in every process, and says nothing of a block at a multiple of a GiB.
+      Round values, a small number times a power of two, and those of short fractions, are far more frequent than their neighbours:
+      flags, sizes, masks.  0x80000000 is in every process, and says nothing of a block at a multiple of a GiB.  So such a form
+      is also measured by how many of all round values were seen.
    2. What is seen is a bit for each value, in 8 KiB for each 64 Ki that holds a form.  They answer the question for the forms, too.
    3. An aligned 64-bit word that points into the window is a pointer, and its halves are no values.
    SPDX-License-Identifier: LGPL-2.1-or-later */
@@ -19,8 +19,6 @@
 #include "heap/groups.h"
 
 #define VET_CHANCE_MOST 0.01
-#define VET_ROUND_LEAST 12u
-#define VET_ROUND_MOST 24u
 
 struct vet_densities;
 
@@ -29,8 +27,8 @@ struct vet_narrow {
         slot_of; /* of each 64 Ki of values: 1 + its number among those that hold a form, 0: none */
     uint64_t *seen; /* 8 KiB for each of them */
     struct vet_densities *densities;
-    uint64_t *round; /* a bit for each multiple of 4096 */
-    double round_density[VET_ROUND_MOST + 1]; /* by the number of zeros */
+    uint64_t *round;      /* a bit for each multiple of 4096 */
+    double round_density; /* of round values */
     size_t slots, slot_bytes, seen_bytes, density_bytes;
     uint64_t forms, halves; /* of all blocks; values looked at */
     bool off;               /* so much was looked at that no form can count */

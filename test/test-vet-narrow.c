@@ -137,22 +137,24 @@ static unsigned found_among(const uint32_t *values, unsigned count, uintptr_t st
     return found;
 }
 
-/* Three round numbers among 255 with at least 24 zeros say that another one is no evidence; what has fewer zeros still is, and so is any alone. */
+/* Twelve round numbers of some 800 say that another one is no evidence; what is not round still is, and so is one alone. */
 START_TEST(round_values_are_no_evidence)
 {
-    static const uint32_t round[] = {0x40000000, 0x10000000, 0x03000000};
-    ck_assert_uint_eq(found_among(round, 3, 0x123480000000, 0x80000000), 0);
-    ck_assert_uint_eq(found_among(round, 3, 0x123405000000, 0x05000000), 0);
-    ck_assert_uint_eq(found_among(round, 3, 0x123480010000, 0x80010000), 1);
+    static const uint32_t round[] = {0x40000000, 0x10000000, 0x03000000, 0x00100000, 0x00003000, 0xc0000000,
+                                     0x3f800000, 0xbf800000, 0x41200000, 0x42480000, 0x40240000, 0x3ff00000};
+    ck_assert_uint_eq(found_among(round, 12, 0x123480000000, 0x80000000), 0);
+    ck_assert_uint_eq(found_among(round, 12, 0x123405000000, 0x05000000), 0);
+    ck_assert_uint_eq(found_among(round, 12, 0x123440800000, 0x40800000), 0); /* 4, or 512 */
+    ck_assert_uint_eq(found_among(round, 12, 0x1234c0580000, 0xc0580000), 0); /* -96 */
+    ck_assert_uint_eq(found_among(round, 12, 0x123440810000, 0x40810000), 1);
+    ck_assert_uint_eq(found_among(round, 2, 0x123440800000, 0x40800000), 1);
+    ck_assert_uint_eq(found_among(round, 12, 0x12340000f000, 0x80001e00), 1); /* the shifted form, of a small number */
+    ck_assert_uint_eq(found_among(round, 12, 0x123480010000, 0x80010000), 1);
+    ck_assert_uint_eq(found_among(round, 12, 0x123454000000, 0x54000000), 1);
     ck_assert_uint_eq(found_among(NULL, 0, 0x123480000000, 0x80000000), 1);
     /* The shifted form. */
-    ck_assert_uint_eq(found_among(round, 3, 0x123480000000, 0x90000000), 0);
+    ck_assert_uint_eq(found_among(round, 12, 0x123480000000, 0x90000000), 0);
     ck_assert_uint_eq(found_among(NULL, 0, 0x123480000000, 0x90000000), 1);
-    /* 800 of 65535 are over a hundredth, 400 are not, although none is near the block. */
-    uint32_t many[800];
-    for (uint32_t i = 0; i < 800; i++) many[i] = (i * 37 + 1) << 16 | 0x40000000;
-    ck_assert_uint_eq(found_among(many, 800, 0x123421010000, 0x21010000), 0);
-    ck_assert_uint_eq(found_among(many, 400, 0x123421010000, 0x21010000), 1);
 }
 END_TEST
 
