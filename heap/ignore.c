@@ -30,7 +30,7 @@ bool heap_ignore(const void *block)
     if (small < WINDOW_SMALL_BYTES) return ignore_slot(block, false);
     if (medium < WINDOW_MEDIUM_BYTES) return ignore_slot(block, true);
     struct large_record *r = large_record_at(block);
-    return r && large_tag_or(r, TAG_IGNORED);
+    return r && large_tag_or(r, TAG_IGNORED, 0);
 }
 
 static bool slot_is_ignored(const void *block, bool medium)

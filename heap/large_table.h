@@ -102,14 +102,14 @@ static inline struct large_record *large_record_at(const void *address)
     return large_record_of((uint32_t)(offset / OS_PAGE));
 }
 
-/* Sets flags in a live block's tag: false, and nothing is set, if it is not live (the word then links a stack).  Both words are changed as
-   one. */
-static inline bool large_tag_or(struct large_record *r, uint32_t flags)
+/* Sets flags in the tag of a live block whose state has all of `which` (LARGE_OLD, or 0): false, and nothing is set, if there is none (the word
+   may link a stack then).  Both words are changed as one. */
+static inline bool large_tag_or(struct large_record *r, uint32_t flags, uint32_t which)
 {
     _Static_assert(offsetof(struct large_record, entry) == 4 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the tag is the upper half");
     uint64_t *both = (uint64_t *)(void *)r, was = __atomic_load_n(both, __ATOMIC_ACQUIRE);
     do
-        if (((uint32_t)was & LARGE_STATE_MASK) != LARGE_LIVE) return false;
+        if (((uint32_t)was & LARGE_STATE_MASK) != LARGE_LIVE || ((uint32_t)was & which) != which) return false;
     while (!__atomic_compare_exchange_n(both, &was, was | (uint64_t)flags << 32, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     return true;
 }

@@ -11,8 +11,8 @@
 #include "heap/tag.h"
 #include "heap/thread_heap.h"
 
-static _Atomic uint64_t of_class[HEAP_CLASSES];
 static _Atomic uint64_t proofs[PROOFS], proof_bytes[PROOFS];
+void (*lost_step)(enum lost_step);
 static _Atomic uint64_t unrecorded, unrecorded_bytes; /* lost blocks of the latest verdict for which there was no memory */
 
 static struct lost_record *find(uintptr_t block) { return lost_record_at(lost_record_find(block, false)); }
@@ -58,6 +58,14 @@ static bool is_old(const struct place *p)
     return p->large ? atomic_load(&p->large->state) & LARGE_OLD : *p->state & STATE_OLD;
 }
 
+/* The fast path of free looks at the state byte and clears it without a lock or a compare-and-swap: in between the block may be made lost, and then its
+   record stays.  So a record is only good while both are as make_lost has left them. */
+static bool is_lost(uintptr_t block)
+{
+    struct place p;
+    return place_of(block, &p) && is_old(&p) && p.tag && (atomic_load(p.tag) & TAG_LOST) && (p.large || *p.state < 0);
+}
+
 /* The tag, where it is meant (tag.h). */
 static uint32_t tag_now(const struct place *p)
 {
@@ -76,13 +84,19 @@ static bool make_tag(struct place *p)
     return true;
 }
 
+static inline void at(enum lost_step step)
+{
+    if (unlikely(lost_step)) lost_step(step);
+}
+
 /* From now on a free of it takes the slow path and finds TAG_LOST.  False if it was freed meanwhile. */
 static bool make_lost(struct place *p, uint32_t tag)
 {
-    if (p->large) return large_tag_or(p->large, TAG_LOST);
+    if (p->large) return large_tag_or(p->large, TAG_LOST, LARGE_OLD);
     uint32_t seen = atomic_load(p->tag);
     if (tag_now(p) != tag || !atomic_compare_exchange_strong(p->tag, &seen, tag | TAG_LOST))
         atomic_fetch_or(p->tag, TAG_LOST); /* somebody has put an entry there (heap_retag) */
+    at(LOST_TAGGED);
     int8_t was = __atomic_load_n(p->state, __ATOMIC_ACQUIRE);
     while (state_is_live(was) && (was & STATE_OLD))
         if (was < 0 || __atomic_compare_exchange_n(p->state, &was, (int8_t)(was | STATE_TRACKED), false, __ATOMIC_ACQ_REL,
@@ -98,10 +112,7 @@ static bool make_lost(struct place *p, uint32_t tag)
 /* Who gets true has ended the record. */
 static bool end(struct lost_record *r, uint64_t block)
 {
-    unsigned class = r->class, kind = r->kind;
-    if (!atomic_compare_exchange_strong(&r->block, &block, 0)) return false;
-    if (kind != LOST_POSSIBLE) atomic_fetch_sub(&of_class[class], 1);
-    return true;
+    return atomic_compare_exchange_strong(&r->block, &block, 0);
 }
 
 bool lost_claim(uint32_t number)
@@ -109,15 +120,12 @@ bool lost_claim(uint32_t number)
     struct lost_record *r = lost_record_at(number);
     uint64_t block = atomic_load(&r->block);
     if (block == 0 || block & LOST_CLAIMED || r->kind == LOST_POSSIBLE) return false;
-    if (!atomic_compare_exchange_strong(&r->block, &block, block | LOST_CLAIMED)) return false;
-    atomic_fetch_sub(&of_class[r->class], 1);
-    return true;
+    return atomic_compare_exchange_strong(&r->block, &block, block | LOST_CLAIMED);
 }
 
 void lost_unclaim(uint32_t number)
 {
     struct lost_record *r = lost_record_at(number);
-    atomic_fetch_add(&of_class[r->class], 1);
     atomic_fetch_and(&r->block, ~(uint64_t)LOST_CLAIMED);
 }
 
@@ -192,10 +200,13 @@ static bool add(const struct verdict_block *v, struct place *p, uint32_t before,
     r->first_number = r->seen = number;
     r->misses = 1;
     r->kind = (uint8_t)VERDICT_KIND(v);
-    if (r->kind != LOST_POSSIBLE) atomic_fetch_add(&of_class[p->class], 1);
     atomic_store_explicit(&r->block, block, memory_order_release);
     lost_record_enter(n);
-    if (make_lost(p, tag)) return true;
+    at(LOST_ENTERED);
+    if (make_lost(p, tag)) {
+        at(LOST_MADE);
+        return true;
+    }
     end(r, block); /* freed meanwhile */
     lost_record_free(n);
     return false;
@@ -212,9 +223,7 @@ static void end_others(uint32_t number)
             atomic_store(&r->block, 0);
         } else if (block != 0 && r->seen != number) {
             struct place p;
-            bool there = place_of(block, &p) && is_old(&p) && p.tag && (atomic_load(p.tag) & TAG_LOST) &&
-                         (p.large || *p.state < 0);
-            if (there) {
+            if (is_lost(block) && place_of(block, &p) && p.tag) {
                 atomic_fetch_and(p.tag, ~TAG_LOST);
                 prove(n, block, r->tag, PROOF_REACHED);
             } else end(r, block);
@@ -229,9 +238,7 @@ static void links(const struct verdict *v, uint32_t number)
         const struct verdict_block *b = &v->block[i];
         struct lost_record *r = find(VERDICT_ADDRESS(b));
         if (!r || r->seen != number) continue;
-        if (r->kind != LOST_POSSIBLE) atomic_fetch_sub(&of_class[r->class], 1);
         r->kind = (uint8_t)VERDICT_KIND(b);
-        if (r->kind != LOST_POSSIBLE) atomic_fetch_add(&of_class[r->class], 1);
         r->why = (uint8_t)VERDICT_WHY(b);
         r->hangs_bytes = b->hangs_bytes;
         r->link = b->hangs;
@@ -256,6 +263,10 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
         if (!place_of(block, &p) || !is_old(&p)) continue;
         uint32_t n = lost_record_find(block, false);
         struct lost_record *r = lost_record_at(n);
+        if (r && !is_lost(block)) { /* that of a block that was here before */
+            end(r, block);
+            r = NULL;
+        }
         if (r && (b->block & VERDICT_WRITTEN)) {
             lost_disprove(n, PROOF_WRITTEN);
             continue;
@@ -265,6 +276,7 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
             r->seen = number;
             continue;
         }
+        at(LOST_LOOKED_AT);
         if (!add(b, &p, lost_tick(before), lost_tick(time), number, &full)) continue;
         PROBE4(gleaner, lost, block, p.given, VERDICT_KIND(b), number);
         if (VERDICT_KIND(b) == LOST_POSSIBLE) continue;
@@ -291,7 +303,7 @@ static bool view(uint32_t n, struct lost_view *to)
     const struct lost_record *r = lost_record_at(n);
     const struct lost_trial *t = lost_trial_at(n);
     uint64_t block = atomic_load_explicit(&r->block, memory_order_acquire);
-    if (block == 0 || block & LOST_CLAIMED) return false;
+    if (block == 0 || block & LOST_CLAIMED || !is_lost(block)) return false;
     *to = (struct lost_view){
         .block = (void *)block,
         .given = r->given,
@@ -347,7 +359,14 @@ void lost_totals(struct lost_totals *t)
     }
 }
 
-uint64_t lost_of_class(unsigned class) { return class < HEAP_CLASSES ? atomic_load(&of_class[class]) : 0; }
+void lost_of_classes(uint64_t to[HEAP_CLASSES])
+{
+    for (unsigned i = 0; i < HEAP_CLASSES; i++) to[i] = 0;
+    for (uint32_t n = 1; n < lost_records_end(); n++) {
+        struct lost_view v;
+        if (view(n, &v) && v.kind != LOST_POSSIBLE) to[lost_record_at(n)->class]++;
+    }
+}
 
 void lost_fork_child(void)
 {

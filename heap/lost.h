@@ -10,6 +10,7 @@
 #define GLEANER_LOST_H
 
 #include "heap/base.h"
+#include "heap/hooks.h"
 
 enum lost_kind {
     LOST_DIRECT,
@@ -60,8 +61,8 @@ struct lost_totals {
 };
 void lost_totals(struct lost_totals *);
 
-/* The same of one size class (HEAP_CLASS_LARGE for large): blocks that are lost. */
-uint64_t lost_of_class(unsigned class);
+/* How many blocks of each size class are lost (HEAP_CLASS_LARGE: large ones). */
+void lost_of_classes(uint64_t to[HEAP_CLASSES]);
 
 /* The program has freed or resized a block whose tag says that it is lost: counts the proof and ends the record.  False: it was
    reclaimed in this moment, and is not the program's any more (a slot is then not to be freed).  Any thread; lock-free. */

@@ -135,7 +135,7 @@ struct facts {
         uint64_t blocks, bytes;
     } young[HEAP_CLASSES];
     bool young_known;
-    uint64_t lost_large_bytes;
+    uint64_t lost_of[HEAP_CLASSES], lost_large_bytes;
 };
 
 static void count_young(const struct white_block *block, void *user)
@@ -165,7 +165,7 @@ static void class(struct protobuf *b, const struct facts *f, unsigned number, bo
 {
     const struct heap_class_stats *c = &f->heap.of[number];
     if (c->allocated == 0 && c->live == 0) return;
-    uint64_t lost = lost_of_class(number);
+    uint64_t lost = f->lost_of[number];
     profile_put(b,
         "%s{\"size\":%lu,\"alloc\":{\"objects\":%lu,\"bytes\":%lu},\"live\":{\"objects\":%lu,"
         "\"bytes\":%lu},",
@@ -334,6 +334,7 @@ void profile_json(struct protobuf *b, const struct profile_about *about, uint64_
     }
     heap_stats(&facts->heap);
     lost_totals(&facts->lost);
+    lost_of_classes(facts->lost_of);
     reclaim_figures(&facts->reclaim);
     collections(&facts->collections);
     read_young(facts);

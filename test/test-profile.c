@@ -112,9 +112,9 @@ void lost_totals(struct lost_totals *to)
                                    .proof_bytes = {10, 20, 30, 0, 40}};
 }
 
-uint64_t lost_of_class(unsigned class)
+void lost_of_classes(uint64_t to[HEAP_CLASSES])
 {
-    return block_count && (class == 1 || class == HEAP_CLASS_LARGE);
+    for (unsigned i = 0; i < HEAP_CLASSES; i++) to[i] = block_count && (i == 1 || i == HEAP_CLASS_LARGE);
 }
 
 uint32_t (*tracked_below)(uint32_t);
