@@ -364,6 +364,16 @@ START_TEST(storm)
 }
 END_TEST
 
+/* The verdict that waits when a dump has looked for lost blocks itself. */
+START_TEST(superseded)
+{
+    static struct result r;
+    run_program(stop_programs, "stop-superseded", "", "collect:report,leaks:every=200ms,log:gc", NULL, NOTHING, &r);
+    ck_assert_msg(r.status == 0, "status %d: %.4000s", r.status, r.out);
+    ck_assert_msg(strstr(r.out, "a dump looked for lost blocks meanwhile"), "%.4000s", r.out);
+}
+END_TEST
+
 /* Sums of `Direct leak of N byte(s) in M object(s)` and the like. */
 static void sum_leaks(const char *text, const char *kind, long *bytes, long *blocks)
 {
@@ -501,6 +511,7 @@ int main(int argc, char **argv)
         add(suite, "places", place, COUNT(places) * COUNT(conditions));
     } else if (strcmp(part, "programs") == 0) {
         add(suite, "programs", whole_program, COUNT(whole_programs) * COUNT(conditions));
+        add(suite, "superseded", superseded, 3);
         add(suite, "large row", large_row, LARGE_ROW_RUNS);
         add(suite, "end of pipe", end_of_pipe, 1);
     } else if (strcmp(part, "storms") == 0) {
