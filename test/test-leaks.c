@@ -127,6 +127,7 @@ static const struct row whole_programs[] = {
     {"old-words", "", ALWAYS},
     {"flushed", "", ALWAYS},
     {"true-leaks", "", ALWAYS},
+    {"holes", "", ALWAYS},
     {"fork-dlopen", "@libgraph-lib.so", ALWAYS},
     {"graph", "plain 1", ALWAYS},
     {"graph", "plain 2", ALWAYS},

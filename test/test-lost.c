@@ -368,6 +368,24 @@ START_TEST(test_dump_of_unfrozen)
 }
 END_TEST
 
+/* An executable whose segments lie apart has names and lines, too. */
+START_TEST(test_holes)
+{
+    const char *argv[] = {gleaner(), "run", "--leaks", getenv("GLEANER_HOLES"), "names", NULL};
+    struct ran ran = run_program(argv);
+    ck_assert_msg(ran.status == 0, "%d: %s", ran.status, ran.err);
+    const char *at = strstr(ran.err, " in lose_in_holes ");
+    ck_assert_msg(at != NULL, "%.4000s", ran.err);
+    const char *line = strstr(at, "holes.c:"), *end = strchr(at, '\n');
+    ck_assert_msg(line && line < end, "%.4000s", ran.err);
+    at = strstr(end, " in main ");
+    ck_assert_msg(at != NULL, "%.4000s", ran.err);
+    line = strstr(at, "holes.c:");
+    ck_assert_msg(line && line < strchr(at, '\n'), "%.4000s", ran.err);
+    ran_free(&ran);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lost");
@@ -378,6 +396,7 @@ int main(void)
     unsetenv("LD_PRELOAD");
     tcase_add_test(tests, test_exit);
     tcase_add_test(tests, test_clean);
+    tcase_add_test(tests, test_holes);
     tcase_add_test(tests, test_suppressed);
     tcase_add_test(tests, test_known_to_the_process);
     tcase_add_test(tests, test_output);
