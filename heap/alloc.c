@@ -155,6 +155,15 @@ static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source so
     return block;
 }
 
+/* Clears by libc's memset, when some counters know of the block and others do not. */
+static void *take_large(size_t size, size_t alignment, bool zero, size_t *given)
+{
+    heap_tls.slot_in_hand = true;
+    void *block = large_alloc(size, alignment, zero, given);
+    heap_tls.slot_in_hand = false;
+    return block;
+}
+
 static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum heap_source source, const void *caller)
 {
     heap_malloc_of *other = elsewhere(source);
@@ -163,10 +172,10 @@ static NOINLINE void *alloc_large(size_t size, size_t alignment, bool zero, enum
     heap_notice_fork();
     struct thread_heap *h = thread_heap_get();
     size_t given;
-    void *block = large_alloc(padded(size), alignment, zero, &given);
+    void *block = take_large(padded(size), alignment, zero, &given);
     if (!block) {
         for (unsigned tries = 0; !block && found_memory(h, tries); tries++)
-            block = large_alloc(padded(size), alignment, zero, &given);
+            block = take_large(padded(size), alignment, zero, &given);
         if (!block) goto none;
     }
     heap_account((int64_t)given);
@@ -294,11 +303,13 @@ static ALWAYS_INLINE void *realloc_large(void *block, size_t old, size_t size)
     if (size > MEDIUM_MAX) {
         void *now = block;
         bool was_old = large_is_old(block);
+        heap_tls.slot_in_hand = true;
         size_t given = large_resize(block, padded(size));
         if (!given && size > old) {
             now = large_move(block, padded(size), &given);
             if (!now) given = 0;
         }
+        heap_tls.slot_in_hand = false;
         if (given) {
             if (given == old) return now;
             heap_account((int64_t)given - (int64_t)old);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/large_map.h"
+#include "heap/huge.h"
 #include "heap/large_table.h"
 #include "heap/os.h"
 #include "heap/seal.h"
@@ -201,7 +202,7 @@ static void recycle(uint32_t page)
 void large_map_fresh(void *at, size_t bytes)
 {
     if (bytes >= 4 * MIB && atomic_load_explicit(&mapped, memory_order_relaxed) >= OS_HUGE_FROM)
-        os_prefer_huge(at, bytes);
+        huge_prefer(at, bytes);
 }
 
 static void *map_block(size_t bytes, size_t alignment)

@@ -8,6 +8,7 @@
 #include "heap/pool.h"
 #include "heap/probes.h"
 #include "heap/reclaim.h"
+#include "heap/seal.h"
 #include "heap/tag.h"
 #include "heap/thread_heap.h"
 
@@ -158,7 +159,10 @@ bool lost_proved(void *block, uint32_t tag, enum lost_proof how)
     }
     struct place p;
     if (how == PROOF_RESIZED && place_of((uintptr_t)block, &p) && p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
-    if (n != 0) prove(n, (uintptr_t)block, tag, how);
+    if (n == 0) return true;
+    size_t given = lost_record_at(n)->given;
+    prove(n, (uintptr_t)block, tag, how);
+    if (how == PROOF_FREED) seal_break((uintptr_t)block, given);
     return true;
 }
 

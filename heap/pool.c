@@ -3,6 +3,7 @@
 #include "heap/meta.h"
 #include "heap/os.h"
 #include "heap/reclaimed.h"
+#include "heap/huge.h"
 #include "heap/seal.h"
 
 struct pool_tables pool_tables;
@@ -177,7 +178,7 @@ static bool map_pools(struct area *a, bool medium, uint32_t n)
         return true;
     }
     size_t mapped = atomic_fetch_add(&a->mapped, (size_t)n << shift) + ((size_t)n << shift);
-    if (mapped > OS_HUGE_FROM) os_prefer_huge(at, (size_t)n << shift);
+    if (mapped > OS_HUGE_FROM) huge_prefer(at, (size_t)n << shift);
     atomic_store_explicit(&a->fresh, (uint64_t)first << 32 | end, memory_order_release);
     return true;
 }

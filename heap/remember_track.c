@@ -168,6 +168,11 @@ static bool add(uintptr_t from, uintptr_t to)
            raw_syscall(SYS_ioctl, descriptor, UFFDIO_WRITEPROTECT, &w) == 0;
 }
 
+void track_join(uintptr_t from, uintptr_t to)
+{
+    if (any_armed && is_ours(descriptor)) add(from, to);
+}
+
 static bool read_and_arm(struct present *p, uintptr_t from, uintptr_t to,
                          void (*each)(uintptr_t, uintptr_t, void *), void *user)
 {

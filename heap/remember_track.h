@@ -66,6 +66,10 @@ uint64_t track_huge_bytes(struct present *p, uintptr_t from, uintptr_t to);
 /* The descriptor, -1: none.  The pause's table must have it. */
 int track_descriptor(void);
 
+/* Memory was mapped anew within a range that may be tracked, and is empty still: it is registered as its neighbours are, so that it is one mapping
+   with them.  Nothing where tracking is not in use. */
+void track_join(uintptr_t from, uintptr_t to);
+
 /* For tests: pretends that the kernel refuses userfaultfd. */
 void track_refuse(bool);
 

@@ -1,6 +1,7 @@
 /* seal.c: see seal.h.  The table, and what is read from it; seal_renew.c changes it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/seal.h"
+#include "heap/huge.h"
 #include "heap/lost_record.h"
 #include "heap/lost_records.h"
 #include "heap/meta.h"
@@ -77,11 +78,19 @@ bool seal_covers(uintptr_t from, uintptr_t to)
     return true;
 }
 
+bool seal_make_plain(uintptr_t from, uintptr_t to)
+{
+    long r = raw_syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (r != (long)from) return false;
+    /* As long as it is empty, so that it becomes one mapping with its neighbours again. */
+    if (huge_is_preferred(from)) os_prefer_huge((void *)from, to - from);
+    return true;
+}
+
 /* Plain memory for sealed pages; the seal itself is taken out of the table when the world stops next. */
 static void replace(uintptr_t from, uintptr_t to)
 {
-    long r = raw_syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (r != (long)from) __builtin_memset((void *)from, 0, to - from); /* too many mappings: zeroed copies, then */
+    if (!seal_make_plain(from, to)) __builtin_memset((void *)from, 0, to - from); /* too many mappings: zeroed copies, then */
 }
 
 void seal_discard(void *address, size_t bytes)
@@ -100,6 +109,12 @@ void seal_discard(void *address, size_t bytes)
             if (a < b) replace(a, b);
         }
     } while (atomic_load(&seal_table->changes) != changes);
+}
+
+void seal_break(uintptr_t block, size_t bytes)
+{
+    uintptr_t from = round_up(block, OS_PAGE), to = (block + bytes) & ~(OS_PAGE - 1);
+    if (from < to && seal_meets(from, to - from)) seal_discard((void *)from, to - from);
 }
 
 void seal_figures(struct seal_figures *f)
@@ -128,8 +143,8 @@ static void note_broken(uintptr_t from, uintptr_t to, void *user)
     }
 }
 
-/* mlockall brings all pages in, which is no access to any of them.  This advice is refused for locked memory. */
-static bool is_locked(uintptr_t from)
+/* This advice is refused for locked memory. */
+bool seal_is_locked(uintptr_t from)
 {
     return raw_syscall(SYS_madvise, from, OS_PAGE, MADV_COLD) != 0;
 }
@@ -183,7 +198,7 @@ void seal_look(struct present *p)
         const struct seal_range *r = &seal_table->range[i];
         struct look look = {.present = p, .range = r};
         if (!present_each(p, r->from, r->to, PRESENT_ALL, note_broken, &look)) doubtful = true;
-        if (look.broken && is_locked(r->from)) doubtful = true;
+        if (look.broken && seal_is_locked(r->from)) doubtful = true; /* mlockall brings all pages in, which is no access to any */
     }
     look_at_large(p);
 }

@@ -60,6 +60,10 @@ bool seal_renew(struct present *);
 /* As os_discard, for memory in which blocks were. */
 void seal_discard(void *address, size_t bytes);
 
+/* The program frees a block: its whole pages become plain memory, empty, so that an advice of the program to the system for what comes to lie
+   there (MADV_DONTNEED) does what it says. */
+void seal_break(uintptr_t block, size_t bytes);
+
 /* Does any page of the range have a seal? */
 bool seal_meets(uintptr_t from, size_t bytes);
 

@@ -9,6 +9,7 @@
 #include "heap/maps.h"
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "heap/remember_track.h"
 #include "heap/seal_table.h"
 #include "heap/sort.h"
 #include "heap/syscall.h"
@@ -21,6 +22,7 @@
 #define STEP_PAGES 1024u /* 4 MiB, */
 #define STEP_CALLS 128u  /* or so many mappings */
 #define COPIED 64u       /* pages at once */
+#define MAPS_MOST 16384u /* mappings of the process, a quarter of what it may have, beyond which nothing is sealed (HAZARDS H57) */
 
 /* Pages that one quarantined block fills, or several beside each other do. */
 struct wish {
@@ -112,7 +114,9 @@ static void note_there(uintptr_t from, uintptr_t to, void *user)
 
 static bool make_plain(uintptr_t from, uintptr_t to)
 {
-    return raw_syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (long)from;
+    bool done = seal_make_plain(from, to);
+    if (done) track_join(from, to);
+    return done;
 }
 
 /* Up to COPIED pages of one of our mappings.  `empty`: nobody wants what they hold. */
@@ -196,7 +200,7 @@ static void note_came(uintptr_t from, uintptr_t to, void *user)
 static bool seal(struct step *s, uintptr_t from, uintptr_t to)
 {
     size_t bytes = to - from;
-    if (seal_table->count == SEAL_RANGES || !open_file(s)) return false;
+    if (seal_table->count == SEAL_RANGES || s->maps.count > MAPS_MOST || !open_file(s)) return false;
     if (raw_syscall(SYS_pwrite64, s->file, from, bytes, s->at) != (long)bytes) return false;
     if (raw_syscall(SYS_mmap, from, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->file, s->at) != (long)from) return false;
     raw_syscall(SYS_madvise, from, bytes, MADV_NOHUGEPAGE);
@@ -235,7 +239,7 @@ static void seal_run(uintptr_t from, uintptr_t to, void *user)
         size_t most = SEAL_PAGES - seal_table->pages < s->pages ? SEAL_PAGES - seal_table->pages : s->pages;
         if (end - from > most * OS_PAGE) end = from + most * OS_PAGE;
         bool plain = m && m->kind == MAP_KIND_ANONYMOUS && !m->cut_short && !m->shared && m->readable && m->writable && !m->executable;
-        if (absent || !plain) g->wish->holes = true;
+        if (absent || !plain || seal_is_locked(from)) g->wish->holes = true;
         else s->stuck = !seal(s, from, end);
         if (!s->stuck) g->reached = from = end;
     }

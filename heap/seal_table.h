@@ -29,6 +29,12 @@ HIDDEN extern _Atomic uint64_t seal_count; /* pages ever sealed */
 
 static inline bool seal_is_broken(uint32_t page) { return seal_table->broken[page / 64] >> page % 64 & 1; }
 
+/* Is the memory there locked (mlock)? */
+bool seal_is_locked(uintptr_t address);
+
+/* Empty memory, as the heap maps it. */
+bool seal_make_plain(uintptr_t from, uintptr_t to);
+
 /* The first range that ends after the address; `count` if there is none. */
 uint32_t seal_from(uintptr_t address);
 

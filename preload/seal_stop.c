@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/seal_stop.h"
+#include "heap/remember.h"
 #include "heap/seal.h"
 #include "preload/stop.h"
 
@@ -41,6 +42,6 @@ void seal_stop_renew(enum present_way at_best, bool tight)
 {
     struct work w = {.at_best = at_best};
     w.more = seal_plan(!tight);
-    while (w.more && stop_world(&(struct stop_job){.inside = renew, .argument = &w, .deep = true})) continue;
+    while (w.more && stop_world(&(struct stop_job){.inside = renew, .argument = &w, .deep = true, .keep = (unsigned)(remember_descriptor() + 1)})) continue;
     seal_plan_end();
 }
