@@ -158,7 +158,7 @@ static void mark_in_child(void *unused)
         const struct collect_options options = frozen_options();
         if (reclaims) starved_in_child();
         seal_lift();
-        if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0));
+        if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0), &verdict->sharer);
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -232,7 +232,7 @@ static void inside(const struct stop_result *result, void *unused)
     }
     if (snapshot) now.why_not = take_cut(&cut, result, false);
     if (now.why_not) return;
-    if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0));
+    if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0), &verdict->sharer);
     look_at_seals(false);
     seal_lift();
     collect_major(verdict, &cut, &options);
@@ -304,12 +304,23 @@ static void finished(void)
     if (collection_done) collection_done(&now);
 }
 
+/* A vfork child is gone in a moment, and only nothing must be taken meanwhile; what stays has pointers that nobody sees. */
+static bool is_shared(void)
+{
+    static uint32_t before;
+    uint32_t now_shares = verdict->sharer;
+    if (now_shares != 0 && now_shares == before) reclaim_stop("another process has its memory");
+    before = now_shares;
+    return now_shares != 0;
+}
+
 /* Nothing is taken back at the end, when the report is written. */
 static NOINLINE void reclaim(void)
 {
     struct reclaim_did did;
     if (!reclaims || now.trigger == TRIGGER_EXIT) return;
     if (refusals && verdict->refused) reclaim_stop(verdict->refused);
+    if (refusals && is_shared() && reclaim_is_on()) return;
     if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
     seal_stop_look(at_best);
     reclaim_cycle(verdict, now.time, now.number, starved_is_tight(), &did);

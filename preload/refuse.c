@@ -94,7 +94,7 @@ static bool shares_memory(uint32_t pid, uint32_t other)
     return other != 0 && other != pid && other != self && raw_syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
 }
 
-#define SHARED "another process has its memory"
+static uint32_t found_sharer;
 
 /* A vfork child, or what clone(CLONE_VM) made: they are children of one of our threads (CONFIG_PROC_CHILDREN). */
 static const char *of_task(long folder, const char *name, uint32_t pid)
@@ -102,29 +102,30 @@ static const char *of_task(long folder, const char *name, uint32_t pid)
     char path[64], list[4096];
     print_to(path, sizeof path, "%s/children", name);
     long fd = raw_syscall(SYS_openat, folder, path, O_RDONLY | O_CLOEXEC, 0), n;
-    const char *why = NULL;
     if (fd < 0) return NULL;
     uint32_t child = 0;
-    while (!why && (n = raw_syscall(SYS_read, fd, list, sizeof list)) > 0)
+    while (found_sharer == 0 && (n = raw_syscall(SYS_read, fd, list, sizeof list)) > 0)
         for (long i = 0; i < n; i++) {
             if (list[i] >= '0' && list[i] <= '9') {
                 child = child * 10 + (uint32_t)(list[i] - '0');
                 continue;
             }
-            if (shares_memory(pid, child)) why = SHARED;
+            if (shares_memory(pid, child)) found_sharer = child;
             child = 0;
         }
     raw_syscall(SYS_close, fd);
-    return why;
+    return NULL;
 }
 
-const char *refuse_now(uint32_t pid)
+const char *refuse_now(uint32_t pid, uint32_t *sharer)
 {
     char path[48];
     const char *why = by_mappings(pid);
+    found_sharer = 0;
     print_to(path, sizeof path, "/proc/%u/fd", pid);
     if (!why) why = each_entry(path, text_memory, TEXT_BYTES, "its descriptors cannot be looked at", of_descriptor, pid);
     print_to(path, sizeof path, "/proc/%u/task", pid);
     if (!why) why = each_entry(path, text_memory, TEXT_BYTES, NULL, of_task, pid);
+    *sharer = found_sharer;
     return why;
 }

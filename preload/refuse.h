@@ -8,9 +8,9 @@
 /* Why not, or NULL: what can be known at the start (other allocators, Go, V8).  From start-up. */
 const char *refuse_at_start(void);
 
-/* The same of the process `pid`, ours, as it is now: a virtual machine's library is mapped, there is an io_uring, another process has our
-   memory.  In the pause, by a thread with a descriptor table of its own, or in a snapshot child.  Raw system calls only; 64 KiB of
+/* The same of the process `pid`, ours, as it is now: a virtual machine's library is mapped, there is an io_uring.  *sharer: a process that has our
+   memory, for the moment perhaps, as a vfork child; 0: none.  In the pause, by a thread with a descriptor table of its own, or in a snapshot child.  Raw system calls only; 64 KiB of
    static memory. */
-const char *refuse_now(uint32_t pid);
+const char *refuse_now(uint32_t pid, uint32_t *sharer);
 
 #endif

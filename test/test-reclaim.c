@@ -173,6 +173,10 @@ START_TEST(refusals)
     ck_assert_msg(ran.status == 0, "%d %s%s", ran.status, ran.out, ran.err);
     expect_no_part(ran.err, "gleaner:");
     ran_free(&ran);
+    ran = run_reclaim("collect:reclaim,reclaim_delay:0", "refused shared passing");
+    ck_assert_msg(ran.status == 0, "%d %s%s", ran.status, ran.out, ran.err);
+    expect_no_part(ran.err, "gleaner:");
+    ran_free(&ran);
 }
 END_TEST
 

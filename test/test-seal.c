@@ -438,6 +438,73 @@ START_TEST(protection_stays)
 }
 END_TEST
 
+/* What was sealed is one mapping with its neighbours again, whatever the system was advised of. */
+START_TEST(mappings_stay)
+{
+    begin();
+    static void *block[2000], *between[2000];
+    unsigned first = 0;
+    if (_i == 1) /* from where on huge pages are asked for */
+        for (unsigned i = 0; i < 20000; i++) ck_assert_ptr_nonnull(heap_malloc(16384));
+    for (unsigned round = 0; round < 6; round++) {
+        for (unsigned i = 0; i < 500; i++) {
+            block[i] = lose(16384);
+            between[i] = lose(16384);
+        }
+        hash_now(block, 500);
+        apply(block, 500);
+        renew(true);
+        for (unsigned i = 0; i < 500; i += 2) use(block[i], USE_READ);
+        seal_doubt(); /* so that all are kept */
+        apply(block, 500);
+        renew(false);
+        struct maps maps;
+        ck_assert(maps_read(&maps, "/proc/self/maps"));
+        if (round == 0) first = (unsigned)maps.count;
+        ck_assert_uint_le(maps.count, first + 20);
+        maps_free(&maps);
+    }
+    for (unsigned i = 0; i < 500; i++) ck_assert(is_whole(block[i]) && is_whole(between[i]));
+}
+END_TEST
+
+/* The program's own advice to the system for a block that has come to lie where a sealed one was freed. */
+START_TEST(discarded_by_the_program)
+{
+    begin();
+    void *block[20];
+    size_t size = sizes[_i];
+    quarantine(block, 20, size);
+    for (unsigned i = 0; i < 20; i++) heap_free(block[i]);
+    for (unsigned i = 0; i < 20; i++) {
+        unsigned char *again = heap_malloc(size);
+        memset(again, 7, size);
+        uintptr_t from = round_up((uintptr_t)again, 4096), to = ((uintptr_t)again + size) & ~(uintptr_t)4095;
+        if (from >= to) continue;
+        ck_assert_int_eq(madvise((void *)from, to - from, MADV_DONTNEED), 0);
+        ck_assert(holds_only((void *)from, to - from, 0));
+    }
+}
+END_TEST
+
+/* What is locked in memory stays so. */
+START_TEST(locked)
+{
+    begin();
+    void *block[4];
+    for (unsigned i = 0; i < 4; i++) block[i] = lose(1 << 18);
+    ck_assert_int_eq(mlock(block[1], 1 << 18), 0);
+    hash_now(block, 4);
+    apply(block, 4);
+    renew(true);
+    ck_assert_uint_eq(sealed(), 4 * heap_usable_size(block[0]) - (1 << 18));
+    ck_assert_int_eq(madvise(block[1], 1 << 18, MADV_DONTNEED), -1); /* as for locked memory */
+    look();
+    apply(block, 4);
+    ck_assert_uint_eq(vetoes, 0);
+}
+END_TEST
+
 /* More than may be sealed, in pages and in ranges: the rest is taken by its contents alone. */
 START_TEST(too_much)
 {
@@ -535,6 +602,9 @@ int main(void)
     tcase_add_test(c, forked);
     tcase_add_loop_test(c, not_tried, 0, 3);
     tcase_add_loop_test(c, protection_stays, 0, 6);
+    tcase_add_loop_test(c, mappings_stay, 0, 2);
+    tcase_add_loop_test(c, discarded_by_the_program, 3, sizeof sizes / sizeof *sizes);
+    tcase_add_test(c, locked);
     tcase_add_loop_test(c, too_much, 0, 2);
     tcase_add_test(c, with_holes);
     tcase_add_loop_test(c, written_and_not_looked_at, 0, 4);

@@ -1,6 +1,7 @@
 /* refused.c: processes in which nothing may be reclaimed.
 
       refused shared   a child shares our memory (clone with CLONE_VM)
+      refused shared passing   three such children, one after the other: what is lost comes back when they are gone
       refused ring     io_uring, or kernel AIO where that is refused
       refused java     the executable exports JNI_CreateJavaVM
       refused java anyway   what is lost comes back all the same
@@ -31,10 +32,17 @@ NOINLINE static void lose(void)
     for (int i = 0; i < BLOCKS; i++) blocks[i] = conceal(block_make(120));
 }
 
+static int count_left(void)
+{
+    int left = 0;
+    for (int i = 0; i < BLOCKS; i++) left += malloc_usable_size(reveal(blocks[i])) != 0;
+    return left;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    bool anyway = argc > 2;
+    bool anyway = argc > 2, passing = argc > 2 && !strcmp(argv[2], "passing");
     pid_t pid = 0;
     collections_are_there();
     if (!strcmp(what, "shared")) {
@@ -46,12 +54,16 @@ int main(int argc, char **argv)
         if (syscall(425, 4, parameters) < 0 && syscall(SYS_io_setup, 4, &context) != 0) SKIP("neither io_uring nor AIO");
     }
     lose();
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (passing ? 7 : 4); i++) {
         scrub();
         gleaner_collect(GLEANER_MAJOR); /* some are incomplete */
+        if (!passing || pid == 0) continue;
+        kill(pid, SIGKILL);
+        CHECK(waitpid(pid, NULL, 0) == pid);
+        if (i == 1 && count_left() != BLOCKS) FAIL("blocks were reclaimed while another process had the memory");
+        pid = i < 2 ? clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL) : 0;
     }
-    int left = 0;
-    for (int i = 0; i < BLOCKS; i++) left += malloc_usable_size(reveal(blocks[i])) != 0 && block_is(reveal(blocks[i]), blocks[i]);
+    int left = count_left();
     if (pid > 0) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
