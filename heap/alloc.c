@@ -2,6 +2,7 @@
    blocks, and realloc.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/caller.h"
+#include "heap/every.h"
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/large.h"
@@ -129,8 +130,7 @@ none:
     return NULL;
 }
 
-/* From a bin that has slots: a sample point or a beat was due, and the count for this block is taken off already. */
-static NOINLINE void *alloc_due(struct bin *b, size_t asked, enum heap_source source, const void *caller)
+void *heap_malloc_due(struct bin *b, size_t asked, enum heap_source source, const void *caller)
 {
     struct thread_heap *h = heap_tls.heap;
     unsigned class = b->class;
@@ -212,14 +212,14 @@ static NOINLINE void *alloc_padded(size_t size, enum heap_source source, const v
     return block;
 }
 
-void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller)
+void *heap_malloc_other(size_t size, enum heap_source source, const void *caller)
 {
     struct bin *b = heap_tls.by_size[(size + 15) >> 4];
     if (unlikely(heap_options.watch)) {
         if (b->n > 0) b->left++; /* the fast path counted a block that this bin does not give */
         return alloc_padded(size, source, caller);
     }
-    if (likely(b->n > 0)) return alloc_due(b, size, source, caller);
+    if (likely(b->n > 0)) return heap_malloc_due(b, size, source, caller);
     return alloc_from(small_class_of[(size + 15) >> 4], size, source, caller);
 }
 
@@ -234,7 +234,7 @@ slow:
         if (b->n > 0) b->left++;
         return alloc_padded(size, source, caller);
     }
-    if (likely(b->n > 0)) return alloc_due(b, size, source, caller);
+    if (likely(b->n > 0)) return heap_malloc_every_medium(b, size, source, caller);
     return alloc_from(class, size, source, caller);
 }
 

@@ -19,7 +19,7 @@
 void *heap_malloc_slow(size_t size, enum heap_source source, const void *caller);
 void *heap_malloc_medium(size_t size, enum heap_source source, const void *caller);
 void heap_free_other(void *block);             /* not a granule of the small area */
-void heap_free_slow(void *block, bool medium); /* tracked, old, or no live block */
+void heap_free_slow(void *block);              /* tracked, old, or no live block */
 void heap_free_full(void *block, struct bin *bin); /* checked and marked free; the bin is full.  Or in a pool without a class */
 
 /* Where the function that this is inlined in was called from. */
@@ -73,7 +73,7 @@ static ALWAYS_INLINE void heap_free_fast(void *block)
     int8_t *state = pool_tables.small_state;
     uintptr_t class = *small_pool_class(state, granule >> (SMALL_POOL_SHIFT - SMALL_GRANULE_SHIFT));
     if (unlikely(state[granule] != (int8_t)class)) {
-        heap_free_slow(block, false);
+        heap_free_slow(block);
         return;
     }
     __asm__("" : "+r"(granule)); /* or the sum of both is kept, by an instruction of its own */

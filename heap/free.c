@@ -1,5 +1,6 @@
 /* free.c: the slow paths of free, what lies at an address, and misuse.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "heap/every.h"
 #include "heap/fast.h"
 #include "heap/heap.h"
 #include "heap/large.h"
@@ -141,7 +142,7 @@ void heap_free_full(void *block, struct bin *bin)
     else put_away(block, class);
 }
 
-void heap_free_slow(void *block, bool medium)
+void heap_free_tracked(void *block, bool medium)
 {
     int8_t *state = state_of(block, medium);
     if (!state_is_live(*state)) {
@@ -195,7 +196,7 @@ void heap_free_other(void *block)
         int8_t *state = pool_tables.medium_state + granule;
         intptr_t class = *state;
         if (unlikely(class <= 0)) {
-            heap_free_slow(block, true);
+            heap_free_every_medium(block);
             return;
         }
         *state = 0;

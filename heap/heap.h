@@ -21,7 +21,7 @@ bool heap_watches(void);
 
 /* Sets the hooks for the whole process (the struct must stay).  Blocks allocated before are not
    sampled.  Call it from start-up, while there is one thread; later only with a struct in which no hook that was there is
-   missing: other threads may be between two calls of a pair.  Each thread begins its counts anew (`renewed`): the calling one at once,
+   missing, but `every`: other threads may be between two calls of a pair.  Each thread begins its counts anew (`renewed`): the calling one at once,
    others when they come by a slow path next, at the latest after 1024 blocks of one class. */
 void heap_set_hooks(const struct heap_hooks *hooks);
 const struct heap_hooks *heap_get_hooks(void);

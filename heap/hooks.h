@@ -59,6 +59,12 @@ struct heap_hooks {
     uint32_t (*allocated)(struct heap_thread_hook *, void *block, size_t asked, size_t given,
                           enum heap_source, unsigned n_samples);
 
+    /* `allocated` for a block of a pool all of whose words are sample points, where every block is such a one: `due` is asked for few of
+       them then.  `what` is the size given, a multiple of 16, plus the source.  Stores the number of the entry in *tag, which is 0 (so it
+       stays where there is none), and returns the block.  It is jumped to wherever it can be, so that what called it is the program,
+       or a frame of the exported function. */
+    void *(*every)(struct heap_thread_hook *, void *block, size_t asked, size_t what, _Atomic uint32_t *tag);
+
     /* The hooks were set anew since the thread's counts were (heap_set_hooks), so these begin again: first `unused` for each class of
        which `due` had allowed `words` words that were not used, then `renewed`, all before the thread's next `due` or `large`. */
     void (*unused)(struct heap_thread_hook *, unsigned class, uint64_t words);

@@ -34,13 +34,18 @@ void os_populate(void *address, size_t bytes);
 uint64_t os_now_coarse(void);
 uint64_t os_realtime(void);
 
-/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second.  Inline: with every word sampled it is asked for at each malloc and free. */
+/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
 #define OS_TICKS 64
+static ALWAYS_INLINE uint64_t os_ticks_of(const struct timespec *ts)
+{
+    return (uint64_t)ts->tv_sec * OS_TICKS + (uint32_t)ts->tv_nsec / (1000000000u / OS_TICKS);
+}
+
 static ALWAYS_INLINE uint64_t os_ticks(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    return (uint64_t)ts.tv_sec * OS_TICKS + (uint32_t)ts.tv_nsec / (1000000000u / OS_TICKS);
+    return os_ticks_of(&ts);
 }
 
 /* Fills `bytes` with random data: AT_RANDOM's bytes, the clock and addresses, never a system call

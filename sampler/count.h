@@ -19,21 +19,14 @@ static ALWAYS_INLINE void count_add(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Adds one to each of three. */
-static ALWAYS_INLINE void count_one_of_each(_Atomic uint64_t *a, _Atomic uint64_t *b, _Atomic uint64_t *c)
+/* Adds one to a counter to which no other thread adds; a signal handler may. */
+static ALWAYS_INLINE void count_own(_Atomic uint64_t *counter)
 {
 #if defined(__x86_64__)
-    if (likely(ONE_THREAD())) {
-        __asm__("incq %0; incq %1; incq %2"
-                : "+m"(*(uint64_t *)a), "+m"(*(uint64_t *)b), "+m"(*(uint64_t *)c)
-                :
-                : "cc");
-        return;
-    }
+    __asm__("incq %0" : "+m"(*(uint64_t *)counter) : : "cc");
+#else
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 #endif
-    atomic_fetch_add_explicit(a, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(b, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(c, 1, memory_order_relaxed);
 }
 
 #endif

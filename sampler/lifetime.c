@@ -5,7 +5,7 @@
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
 
-_Atomic(_Atomic(struct lifetime *) *) lifetime_chunks[SITE_CHUNKS];
+_Atomic(_Atomic(struct lifetime *) *) lifetime_chunks[LIFETIME_PARTS][SITE_CHUNKS];
 _Atomic uint64_t lifetime_clock;
 _Atomic uint32_t lifetime_since;
 uint64_t lifetime_start_ticks;
@@ -19,9 +19,9 @@ void lifetime_start(void)
     lifetime_start_ticks = os_ticks();
 }
 
-static _Atomic(struct lifetime *) *chunk_of(uint32_t site)
+static _Atomic(struct lifetime *) *chunk_of(uint32_t site, enum lifetime_part part)
 {
-    _Atomic(_Atomic(struct lifetime *) *) *at = &lifetime_chunks[site >> SITE_CHUNK_SHIFT];
+    _Atomic(_Atomic(struct lifetime *) *) *at = &lifetime_chunks[part][site >> SITE_CHUNK_SHIFT];
     _Atomic(struct lifetime *) *there = atomic_load_explicit(at, memory_order_acquire), *fresh;
     if (likely(there)) return there;
     if (!(fresh = meta_alloc(SITE_CHUNK * sizeof *fresh))) return NULL;
@@ -30,10 +30,10 @@ static _Atomic(struct lifetime *) *chunk_of(uint32_t site)
     return atomic_compare_exchange_strong(at, &there, fresh) ? fresh : there;
 }
 
-static struct lifetime *make(uint32_t site)
+static struct lifetime *make(uint32_t site, enum lifetime_part part)
 {
     if (site >= SITE_CHUNK * SITE_CHUNKS) return NULL;
-    _Atomic(struct lifetime *) *chunk = chunk_of(site);
+    _Atomic(struct lifetime *) *chunk = chunk_of(site, part);
     if (!chunk) return NULL;
     _Atomic(struct lifetime *) *at = &chunk[site & (SITE_CHUNK - 1)];
     struct lifetime *there = atomic_load_explicit(at, memory_order_acquire), *fresh;
@@ -47,19 +47,38 @@ static struct lifetime *make(uint32_t site)
     return atomic_compare_exchange_strong(at, &there, fresh) ? fresh : there;
 }
 
-void lifetime_died_slow(uint32_t site, const struct lifetime_death *d)
+void lifetime_died(uint32_t site, const struct lifetime_death *d)
 {
-    struct lifetime *l = make(site);
-    if (!l) {
+    struct lifetime *l = lifetime_of(site, d->part);
+    if (unlikely(!l) && !(l = make(site, d->part))) {
         RELAXED(fetch_add, &dropped, 1);
         return;
     }
-    if (d->birth.ticks >= RELAXED(load, &lifetime_since)) {
-        lifetime_died(site, d);
-        return;
+    if (unlikely(d->birth.ticks < RELAXED(load, &lifetime_since))) {
+        count_add(d->old ? &l->inherited_old : &l->inherited_young, d->weight);
+    } else {
+        count_add(&l->time[lifetime_time_bucket(d->now.ticks - d->birth.ticks)], d->weight);
+        count_add(&l->span[lifetime_span_of(d->birth.units, d->now.units)], d->weight);
+        if (unlikely(d->old)) count_add(&l->old, d->weight);
     }
-    count_add(d->old ? &l->inherited_old : &l->inherited_young, d->weight);
-    if (d->elsewhere) count_add(&l->elsewhere, d->weight);
+    if (unlikely(d->elsewhere)) count_add(&l->elsewhere, d->weight);
+}
+
+static void add(_Atomic uint64_t *to, _Atomic uint64_t *from, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) RELAXED(store, &to[i], RELAXED(load, &to[i]) + RELAXED(load, &from[i]));
+}
+
+bool lifetime_sum(uint32_t site, struct lifetime *to)
+{
+    bool any = false;
+    __builtin_memset(to, 0, sizeof *to);
+    for (unsigned part = 0; part < LIFETIME_PARTS; part++) {
+        struct lifetime *l = lifetime_of(site, (enum lifetime_part)part);
+        if (l) add((_Atomic uint64_t *)to, (_Atomic uint64_t *)l, sizeof *to / sizeof(uint64_t));
+        any |= l != NULL;
+    }
+    return any;
 }
 
 void lifetime_stats(struct lifetime_stats *to)
@@ -77,7 +96,8 @@ void lifetime_stats(struct lifetime_stats *to)
 void lifetime_fork_child(void)
 {
     /* The parent's records stay as they are, in pages that the child never touches. */
-    for (unsigned i = 0; i < SITE_CHUNKS; i++) RELAXED(store, &lifetime_chunks[i], NULL);
+    for (unsigned part = 0; part < LIFETIME_PARTS; part++)
+        for (unsigned i = 0; i < SITE_CHUNKS; i++) RELAXED(store, &lifetime_chunks[part][i], NULL);
     RELAXED(store, &records, 0);
     RELAXED(store, &dropped, 0);
     RELAXED(store, &memory, 0);

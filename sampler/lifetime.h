@@ -8,7 +8,9 @@
       blocks where every word is one (n then follows from them).  A directory finds the record by the site's number.  At most
       LIFETIME_MOST records: beyond, deaths are only counted as dropped.  What lives needs no record: its ages are taken from the
       table of tracked blocks when a profile is written (lifetime_live.h).
-   3. Synchronisation.  Counters only grow, by count_add.  Of two threads that make the same record the slower one's is lost.
+   3. Synchronisation.  Counters only grow, by count_add.  Where a site's shard belongs to one thread (site.h) it has a second record, at its
+      first death by another thread, so that its owner's additions need not be atomic (count_own).  Of two threads that make the same
+      record the slower one's is lost.
    4. Forks.  A child counts its deaths from zero: it starts with an empty directory.  Blocks from before the fork (*inherited*) are known
       by their birth; those that die are counted but are in no histogram, since of those that were born with them and died before the fork the child knows
       nothing: together they would say that blocks live longer than they do.
@@ -38,13 +40,17 @@ struct lifetime_birth {
     uint32_t ticks;
 };
 
+/* Whose deaths a record counts: those of all threads, or of the one to which the site's shard belongs; of others. */
+enum lifetime_part { LIFETIME_SELF, LIFETIME_OTHERS, LIFETIME_PARTS };
+
 struct lifetime_death {
     struct lifetime_birth birth, now;
     uint64_t weight;
     bool old, elsewhere;
+    enum lifetime_part part;
 };
 
-HIDDEN extern _Atomic(_Atomic(struct lifetime *) *) lifetime_chunks[SITE_CHUNKS];
+HIDDEN extern _Atomic(_Atomic(struct lifetime *) *) lifetime_chunks[LIFETIME_PARTS][SITE_CHUNKS];
 HIDDEN extern _Atomic uint64_t lifetime_clock; /* bytes, but for what threads keep back */
 HIDDEN extern _Atomic uint32_t lifetime_since; /* ticks: blocks born before are inherited */
 HIDDEN extern uint64_t lifetime_start_ticks;   /* os_ticks */
@@ -100,35 +106,18 @@ static ALWAYS_INLINE uint64_t lifetime_weight(uint64_t n)
     return site_exact ? 1 : n;
 }
 
-/* The site's first death, and those that lifetime_died does not count itself. */
-void lifetime_died_slow(uint32_t site, const struct lifetime_death *);
-
-static ALWAYS_INLINE struct lifetime *lifetime_of(uint32_t site)
+static ALWAYS_INLINE struct lifetime *lifetime_of(uint32_t site, enum lifetime_part part)
 {
-    _Atomic(struct lifetime *) *chunk = atomic_load_explicit(&lifetime_chunks[site >> SITE_CHUNK_SHIFT], memory_order_acquire);
+    _Atomic(struct lifetime *) *chunk =
+        atomic_load_explicit(&lifetime_chunks[part][site >> SITE_CHUNK_SHIFT], memory_order_acquire);
     return likely(chunk) ? atomic_load_explicit(&chunk[site & (SITE_CHUNK - 1)], memory_order_acquire) : NULL;
 }
 
-/* The record that a death of such a block is counted in, or NULL: then lifetime_died_slow must be called. */
-static ALWAYS_INLINE struct lifetime *lifetime_quick(uint32_t site, struct lifetime_birth birth)
-{
-    if (unlikely(birth.ticks < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) return NULL;
-    return lifetime_of(site);
-}
+/* A sampled block of the site died.  Any thread, lock-free. */
+void lifetime_died(uint32_t site, const struct lifetime_death *);
 
-/* A sampled block of the site died. Any thread, lock-free. */
-static ALWAYS_INLINE void lifetime_died(uint32_t site, const struct lifetime_death *d)
-{
-    struct lifetime *l = lifetime_quick(site, d->birth);
-    if (unlikely(!l)) {
-        lifetime_died_slow(site, d);
-        return;
-    }
-    count_add(&l->time[lifetime_time_bucket(d->now.ticks - d->birth.ticks)], d->weight);
-    count_add(&l->span[lifetime_span_of(d->birth.units, d->now.units)], d->weight);
-    if (unlikely(d->old)) count_add(&l->old, d->weight);
-    if (unlikely(d->elsewhere)) count_add(&l->elsewhere, d->weight);
-}
+/* What the site's records say together; false where it has none.  `to` holds plain figures then. */
+bool lifetime_sum(uint32_t site, struct lifetime *to);
 
 struct lifetime_stats {
     uint64_t records, memory_bytes;

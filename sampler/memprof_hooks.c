@@ -348,6 +348,7 @@ void memprof_install(bool anew)
         base = heap_get_hooks();
         ours = *base;
         ours.due = due;
+        ours.every = NULL;
         ours.large = large;
         ours.allocated = allocated;
         ours.renewed = renewed;

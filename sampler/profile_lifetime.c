@@ -95,7 +95,7 @@ static uint64_t load(_Atomic uint64_t *counter)
 static void row(const struct site_view *v, void *user)
 {
     struct rows *r = user;
-    struct lifetime *l = lifetime_of(v->site);
+    struct lifetime sum, *l = lifetime_sum(v->site, &sum) ? &sum : NULL;
     const struct lifetime_cell *cells;
     size_t count = lifetime_live_of(&r->live, v->site, &cells);
     if (r->w->error || (!l && count == 0)) return;

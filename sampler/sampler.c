@@ -28,59 +28,33 @@
 #include "heap/os.h"
 #include "heap/probes.h"
 #include "heap/syscall.h"
-#include "sampler/estimate.h"
 #include "sampler/false_lost.h"
-#include "sampler/geometric.h"
-#include "sampler/lifetime.h"
-#include "sampler/site_record.h"
-#include "sampler/stack.h"
-#include "sampler/tracked_entry.h"
+#include "sampler/sampler_thread.h"
 
 #define WORD ESTIMATE_WORD
 #define WITHOUT_MEMORY 4096 /* blocks until we try again to get memory for a thread's struct */
-
-/* Sites that the thread used last: they never change, so a number stays right. */
-#define SITES_AT_HAND 256
-struct site_at_hand {
-    uint64_t key; /* stack << 32 | given | source; 0: none */
-    uint32_t site;
-};
-
-struct thread {
-    uint64_t gap[HEAP_CLASSES]; /* words before the next sample point */
-    uint64_t gaps[RANDOM_STREAMS];
-    struct random_streams random;
-    uint32_t used;       /* of gaps */
-    uint32_t generation; /* of the fork in which `random` was seeded */
-    uint32_t number;     /* in the order of first samples, from 1 */
-    uint16_t tag;        /* the same, UINT16_MAX at most */
-    int64_t live_kept;   /* for site_live_changed */
-    uint64_t clock_kept; /* for lifetime_allocated */
-    struct tracked_cache cache;
-    struct stack_cache *stack;
-    struct site_at_hand sites[SITES_AT_HAND];
-};
 
 static struct geometric distribution;
 static bool every_word, fixed_seed;
 static uint64_t huge_words; /* blocks from here on are not walked point by point */
 static uint64_t interval;
 static _Atomic uint64_t process_seed;
-static _Atomic uint32_t generation = 1;
+_Atomic uint32_t sampler_generation = 1;
 static _Atomic uint32_t forks; /* that this process began */
 static _Atomic uint32_t threads;
 static _Atomic uint64_t thread_bytes;
 
-static void seed_thread(struct thread *t, uint32_t now)
+static void seed_thread(struct sampler_thread *t, uint32_t now)
 {
     uint64_t state = atomic_load_explicit(&process_seed, memory_order_relaxed);
     uint64_t of_process = random_split_mix(&state);
     random_seed(&t->random, of_process ^ t->number * 0xd1342543de82ef95u);
     t->used = RANDOM_STREAMS;
     t->generation = now;
+    tracked_cache_renew(&t->cache);
 }
 
-static uint64_t next_gap(struct thread *t)
+static uint64_t next_gap(struct sampler_thread *t)
 {
     if (unlikely(t->used == RANDOM_STREAMS)) {
         geometric_batch(&distribution, &t->random, t->gaps);
@@ -89,14 +63,16 @@ static uint64_t next_gap(struct thread *t)
     return t->gaps[t->used++];
 }
 
-static COLD struct thread *make_thread(struct heap_thread_hook *hook)
+static COLD struct sampler_thread *make_thread(struct heap_thread_hook *hook)
 {
-    struct thread *t = meta_alloc(sizeof *t);
+    struct sampler_thread *t = meta_alloc(sizeof *t);
     if (!t) return NULL;
     atomic_fetch_add_explicit(&thread_bytes, sizeof *t, memory_order_relaxed);
     t->number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
     t->tag = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX;
-    seed_thread(t, atomic_load_explicit(&generation, memory_order_relaxed));
+    t->shard = every_word ? site_shard(t->number) : 0;
+    t->own_shard = t->shard >= SITE_OWN ? t->shard : UINT32_MAX;
+    seed_thread(t, atomic_load_explicit(&sampler_generation, memory_order_relaxed));
     if (!every_word)
         for (unsigned c = 0; c < HEAP_CLASSES; c++) t->gap[c] = next_gap(t);
     hook->sampler = t;
@@ -104,11 +80,11 @@ static COLD struct thread *make_thread(struct heap_thread_hook *hook)
 }
 
 /* NULL only without memory. */
-static inline struct thread *thread_of(struct heap_thread_hook *hook)
+static inline struct sampler_thread *thread_of(struct heap_thread_hook *hook)
 {
-    struct thread *t = hook->sampler;
+    struct sampler_thread *t = hook->sampler;
     if (unlikely(!t)) return make_thread(hook);
-    uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
+    uint32_t now = atomic_load_explicit(&sampler_generation, memory_order_relaxed);
     if (unlikely(t->generation != now)) {
         seed_thread(t, now);
         t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
@@ -120,7 +96,7 @@ static inline struct thread *thread_of(struct heap_thread_hook *hook)
 }
 
 /* The sample points in the next `words` words of a class. */
-static unsigned walk(struct thread *t, unsigned class, uint64_t words)
+static unsigned walk(struct sampler_thread *t, unsigned class, uint64_t words)
 {
     uint64_t gap = t->gap[class];
     uint64_t n = 0;
@@ -139,7 +115,7 @@ static unsigned walk(struct thread *t, unsigned class, uint64_t words)
 static uint32_t due(struct heap_thread_hook *hook, unsigned class, size_t words,
                     unsigned *n_samples)
 {
-    struct thread *t = thread_of(hook);
+    struct sampler_thread *t = thread_of(hook);
     if (unlikely(!t)) {
         *n_samples = 0;
         return WITHOUT_MEMORY;
@@ -153,7 +129,7 @@ static uint32_t due(struct heap_thread_hook *hook, unsigned class, size_t words,
 
 static unsigned large(struct heap_thread_hook *hook, size_t words)
 {
-    struct thread *t = thread_of(hook);
+    struct sampler_thread *t = thread_of(hook);
     return t ? walk(t, HEAP_CLASS_LARGE, words) : 0;
 }
 
@@ -174,64 +150,60 @@ static unsigned large_all(struct heap_thread_hook *hook, size_t words)
     return points_of_all(words);
 }
 
-/* The live total has changed by `n`; told to the sites now and then. */
-static inline void live_changed(struct thread *t, int64_t n)
+/* The live total has changed by `n`. */
+static inline void live_changed(struct sampler_thread *t, int64_t n)
 {
-    if (unlikely(!t)) {
-        site_live_changed(n);
-        return;
-    }
-    int64_t kept = t->live_kept += n,
-            most = atomic_load_explicit(&site_quantum_now, memory_order_relaxed);
-    if (kept > most || kept < -most) {
-        t->live_kept = 0;
-        site_live_changed(kept);
-    }
+    if (unlikely(!t)) site_live_changed(n);
+    else if (sampler_live_due(t, n)) sampler_live_tell(t);
 }
 
-static inline unsigned shard_of(const struct thread *t) { return every_word ? (t->number - 1) % SITE_SHARDS : 0; }
-
-static ALWAYS_INLINE uint32_t current_site(struct thread *t, size_t given, enum heap_source source)
+uint32_t sampler_site(struct sampler_thread *t, uint32_t stack, size_t given, enum heap_source source)
 {
-    heap_suspend_sampling();
-    uint32_t stack = stack_capture_cached(&t->stack, NULL);
-    heap_resume_sampling();
-    /* Sizes given are multiples of 16, so that the low bits are free. */
-    uint64_t key = (uint64_t)stack << 32 | given | (uint64_t)source;
-    if (unlikely(stack == 0 || given % 16 != 0 || given > UINT32_MAX))
-        return site_find(stack, given, source, shard_of(t));
-    struct site_at_hand *h = &t->sites[key * 0x9e3779b97f4a7c15u >> 56];
-    _Static_assert(SITES_AT_HAND == 1 << (64 - 56) && HEAP_SOURCES <= 16, "what the key leaves");
+    if (unlikely(stack == 0 || given % 16 != 0 || given > UINT32_MAX)) return site_find(stack, given, source, t->shard);
+    uint64_t key = sampler_key(stack, given | (size_t)source);
+    struct site_at_hand *h = sampler_at_hand(t, key);
     if (unlikely(h->key != key)) {
-        uint32_t site = site_find(stack, given, source, shard_of(t));
+        uint32_t site = site_find(stack, given, source, t->shard);
         if (site == SITE_DROPPED) return site;
-        *h = (struct site_at_hand){key, site};
+        struct site_record *r = site_record_begun(site);
+        *h = (struct site_at_hand){.key = key, .record = r, .site = site, .own = site_record_shard(r) >= SITE_OWN};
     }
     return h->site;
 }
 
+static uint32_t current_site(struct sampler_thread *t, size_t given, enum heap_source source)
+{
+    heap_suspend_sampling();
+    uint32_t stack = stack_capture_cached(&t->stack, NULL);
+    heap_resume_sampling();
+    return sampler_site(t, stack, given, source);
+}
+
 /* A sampled block, or the sampled part of one, of `n` points begins now. */
-static ALWAYS_INLINE struct lifetime_birth born(struct thread *t, uint64_t n)
+static ALWAYS_INLINE struct lifetime_birth born(struct sampler_thread *t, uint64_t n)
 {
     lifetime_allocated(&t->clock_kept, n * interval);
     return lifetime_now(t->clock_kept);
 }
 
 /* The life of `v`, of a site, ends now. */
-static ALWAYS_INLINE void died(struct thread *t, const struct tracked_view *v, bool old)
+static ALWAYS_INLINE void died(struct sampler_thread *t, const struct tracked_view *v, bool old)
 {
+    const struct site_record *r = site_record_at(v->site);
+    const bool elsewhere = !t || t->tag != v->thread;
     const struct lifetime_death d = {.birth = {v->clock, v->time},
                                      .now = lifetime_now(likely(t) ? t->clock_kept : 0),
                                      .weight = lifetime_weight(v->n_samples),
                                      .old = old,
-                                     .elsewhere = !t || t->tag != v->thread};
+                                     .elsewhere = elsewhere,
+                                     .part = elsewhere && r && site_record_shard(r) >= SITE_OWN ? LIFETIME_OTHERS : LIFETIME_SELF};
     lifetime_died(v->site, &d);
 }
 
-static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given,
+uint32_t sampler_allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given,
                           enum heap_source source, unsigned n_samples)
 {
-    struct thread *t = thread_of(hook);
+    struct sampler_thread *t = thread_of(hook);
     if (unlikely(!t)) return 0;
     uint32_t site = current_site(t, given, source);
     struct lifetime_birth birth = born(t, n_samples);
@@ -242,8 +214,8 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
                              .time = birth.ticks,
                              .clock = birth.units,
                              .thread = t->tag};
-    uint32_t entry = tracked_add_quick(&t->cache, &v);
-    site_allocated_quick(v.site, given, n_samples);
+    uint32_t entry = tracked_add(&t->cache, &v);
+    site_allocated(v.site, given, n_samples);
     PROBE5(gleaner, sample, block, asked, given, n_samples, v.site);
     if (likely(entry)) {
         live_changed(t, n_samples);
@@ -256,8 +228,9 @@ static uint32_t allocated(struct heap_thread_hook *hook, void *block, size_t ask
     return entry;
 }
 
-static NOINLINE void freed_slow(struct thread *t, void *block, uint32_t entry, bool old)
+void sampler_freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
+    struct sampler_thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view was;
     if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
     site_freed(was.site, 0, was.n_samples);
@@ -267,39 +240,12 @@ static NOINLINE void freed_slow(struct thread *t, void *block, uint32_t entry, b
     PROBE1(otel_memory, free, block);
 }
 
-/* As freed_slow, but quicker where every word is sampled and all tables are there. */
-static void freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
-{
-    struct thread *t = hook ? thread_of(hook) : NULL;
-    struct tracked_entry *e;
-    if (unlikely(!t || !site_exact)) goto slow;
-    struct lifetime_birth now = lifetime_now(t->clock_kept);
-    if (unlikely(!(e = tracked_remove_begin(&t->cache, entry, block)))) goto slow;
-    struct tracked_view was;
-    tracked_load(e, 0, &was);
-    const struct lifetime_birth birth = {was.clock, was.time};
-    struct site_record *r = site_record_at(was.site);
-    struct lifetime *l = lifetime_quick(was.site, birth);
-    if (unlikely(!r || !l)) goto slow;
-    tracked_remove_end(&t->cache, entry, e);
-    count_one_of_each(&r->freed.blocks, &l->time[lifetime_time_bucket(now.ticks - birth.ticks)],
-                      &l->span[lifetime_span_of(birth.units, now.units)]);
-    if (unlikely(old)) count_add(&l->old, 1);
-    if (unlikely(was.thread != t->tag)) count_add(&l->elsewhere, 1);
-    live_changed(t, -(int64_t)was.n_samples);
-    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
-    PROBE1(otel_memory, free, block);
-    return;
-slow:
-    freed_slow(t, block, entry, old);
-}
-
 /* A resize in place is, for the sites and for lifetimes, a free and an allocation that keeps its place, as it is where realloc has to
    copy: the points in the words that stay remain, and those that are new are tried. */
 static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t entry,
                         size_t given_before, size_t asked, size_t given, bool old)
 {
-    struct thread *t = hook ? thread_of(hook) : NULL;
+    struct sampler_thread *t = hook ? thread_of(hook) : NULL;
     struct tracked_view v;
     if (!tracked_get(entry, &v)) return entry;
     const void *from = v.block;
@@ -336,7 +282,7 @@ static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t ent
 /* They had been counted against the gap. */
 static void unused(struct heap_thread_hook *hook, unsigned class, uint64_t words)
 {
-    struct thread *t = hook->sampler;
+    struct sampler_thread *t = hook->sampler;
     if (t) t->gap[class] += words;
 }
 
@@ -356,6 +302,7 @@ void sampler_start(const struct sampler_options *options, struct heap_hooks *hoo
     atomic_store(&threads, 0);
     atomic_store(&forks, 0);
     lifetime_start();
+    if (every_word) coarse_clock_start(lifetime_start_ticks);
     stack_start(options);
     tracked_start(0);
     if (!site_start(every_word)) {
@@ -364,8 +311,9 @@ void sampler_start(const struct sampler_options *options, struct heap_hooks *hoo
     }
     hooks->due = every_word ? due_all : due;
     hooks->large = every_word ? large_all : large;
-    hooks->allocated = allocated;
-    hooks->freed = freed;
+    hooks->allocated = sampler_allocated;
+    hooks->freed = every_word ? sampler_freed_every : sampler_freed;
+    hooks->every = every_word ? sampler_allocated_every : NULL;
     hooks->resized = resized;
     if (!every_word) hooks->unused = unused;
 }
@@ -396,8 +344,8 @@ void sampler_fork_child(void)
     state ^= r;
     atomic_store(&process_seed, random_split_mix(&state));
     atomic_store(&forks, 0);
-    uint32_t now = atomic_load(&generation) + 1;
-    atomic_store(&generation, now ? now : 1);
+    uint32_t now = atomic_load(&sampler_generation) + 1;
+    atomic_store(&sampler_generation, now ? now : 1);
     tracked_fork_child();
     site_fork_child();
     lifetime_fork_child();

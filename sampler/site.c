@@ -13,7 +13,8 @@
       hand-me-down for the next key.
    3. Counters.  allocated and freed only ever grow, so live = allocated - freed, read in that
       order of safety: freed first.  Where every word is sampled, the sample points follow from
-      the blocks (given / 8 each) and the line sees one addition an event (count.h).
+      the blocks (given / 8 each) and the line sees one addition an event.  Then freed.n counts blocks, too: those that
+      others freed than the thread to which the site's shard belongs, so that its own additions need not be atomic.
    4. Forks.  A child counts its allocations from zero but keeps what is live: the counts at the
       fork become a base to subtract.  It is taken when the child first allocates at the site
       (before the addition), not for all sites in fork: `base` carries the fork's generation, and
@@ -218,7 +219,7 @@ static COLD void renew_base(_Atomic uint64_t *base, _Atomic uint64_t *count, uin
     atomic_compare_exchange_strong(base, &was, with);
 }
 
-void site_allocated(uint32_t site, size_t given, uint64_t n)
+struct site_record *site_record_begun(uint32_t site)
 {
     struct site_record *r = record_at(site);
     uint64_t now = RELAXED(load, &site_generation);
@@ -226,6 +227,12 @@ void site_allocated(uint32_t site, size_t given, uint64_t n)
         renew_base(&r->base_blocks, &r->allocated.blocks, now);
         renew_base(&r->base_n, &r->allocated.n, now);
     }
+    return r;
+}
+
+void site_allocated(uint32_t site, size_t given, uint64_t n)
+{
+    struct site_record *r = site_record_begun(site);
     count_add(&r->allocated.blocks, 1);
     if (!site_exact || unlikely(r == &dropped)) {
         count_add(&r->allocated.n, n);
@@ -237,8 +244,18 @@ void site_allocated(uint32_t site, size_t given, uint64_t n)
 void site_freed(uint32_t site, size_t given, uint64_t n)
 {
     struct site_record *r = record_at(site);
-    count_add(&r->freed.blocks, 1);
-    if (!site_exact || unlikely(r == &dropped)) count_add(&r->freed.n, n);
+    if (!site_exact || unlikely(r == &dropped)) {
+        count_add(&r->freed.blocks, 1);
+        count_add(&r->freed.n, n);
+    } else {
+        count_add(&r->freed.n, 1);
+    }
+}
+
+static uint64_t freed_blocks(struct site_record *r)
+{
+    uint64_t blocks = RELAXED(load, &r->freed.blocks);
+    return site_exact && r != &dropped ? blocks + RELAXED(load, &r->freed.n) : blocks;
 }
 
 /* A difference of counters that others change meanwhile: never negative. */
@@ -250,13 +267,13 @@ static uint64_t minus(uint64_t a, uint64_t b)
 static struct site_count live_of(struct site_record *r)
 {
     struct site_count c;
-    uint64_t freed_blocks = RELAXED(load, &r->freed.blocks), freed_n = RELAXED(load, &r->freed.n);
+    uint64_t blocks = freed_blocks(r), n = RELAXED(load, &r->freed.n);
     atomic_thread_fence(memory_order_acquire);
-    c.blocks = minus(RELAXED(load, &r->allocated.blocks), freed_blocks);
+    c.blocks = minus(RELAXED(load, &r->allocated.blocks), blocks);
     if (site_exact && r != &dropped)
         c.n = c.blocks * (RELAXED(load, &r->given) / 8);
     else
-        c.n = minus(RELAXED(load, &r->allocated.n), freed_n);
+        c.n = minus(RELAXED(load, &r->allocated.n), n);
     return c;
 }
 
@@ -385,7 +402,7 @@ void site_stats(struct site_stats *to)
         if (i != SITE_DROPPED && r == &dropped) continue;
         to->allocated_blocks += allocated_of(r).blocks;
         to->live_blocks += live_of(r).blocks;
-        to->freed_blocks += RELAXED(load, &r->freed.blocks);
+        to->freed_blocks += freed_blocks(r);
     }
 }
 

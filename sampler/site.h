@@ -35,16 +35,24 @@ struct site_view {
 bool site_start(bool exact);
 
 /* Threads that count at one site meet at its cache lines for every block where every word is sampled (some 15 % of the time with
-   two threads, and worse with each more).  There a thread takes the sites of its shard, a number below this: a stack, a
-   size and a source then have up to so many sites, which add up. */
-#define SITE_SHARDS 16u
+   two threads, and worse with each more).  There a thread takes the sites of its shard, a number below SITE_SHARDS: a stack, a
+   size and a source then have up to so many sites, which add up.  From SITE_OWN on a shard belongs to one thread: what that thread
+   counts there nobody else does (count_own of count.h). */
+#define SITE_OWN 16u
+#define SITE_SHARDS 32u
+
+/* The shard of a thread by its number, from 1. */
+static inline unsigned site_shard(uint32_t thread)
+{
+    return thread <= SITE_SHARDS - SITE_OWN ? SITE_OWN + thread - 1 : thread % SITE_OWN;
+}
 
 /* The number of the site, made if it is new; SITE_DROPPED when that fails.  Where sites are many they have no shards any more. Any
    thread, lock-free. */
 uint32_t site_find(uint32_t stack, size_t given, enum heap_source source, unsigned shard);
 
-/* A sampled block with n sample points and `given` bytes was allocated at the site, or freed. Any
-   thread, one atomic addition (three unless exact). */
+/* A sampled block with n sample points and `given` bytes was allocated at the site, or freed.  Freed: any thread.  Allocated: any, or,
+   of a shard from SITE_OWN on, the one to which it belongs.  One atomic addition (three unless exact). */
 void site_allocated(uint32_t site, size_t given, uint64_t n);
 void site_freed(uint32_t site, size_t given, uint64_t n);
 

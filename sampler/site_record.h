@@ -18,7 +18,7 @@ struct site_counts {
 struct site_record {
     _Atomic uint64_t key;   /* stack << 32 | shard << 8 | source + 1; 0: not claimed */
     _Atomic uint64_t given; /* bytes; 0 until the claimer has filled it */
-    struct site_counts allocated, freed;
+    struct site_counts allocated, freed; /* see 3 for freed.n */
     _Atomic uint64_t base_blocks, base_n; /* generation << 48 | count; see 4 */
 };
 
@@ -26,6 +26,11 @@ HIDDEN extern _Atomic(struct site_record *) site_chunks[SITE_CHUNKS];
 HIDDEN extern _Atomic uint64_t site_generation; /* of the fork, modulo 2^16 */
 HIDDEN extern _Atomic int64_t site_quantum_now;
 HIDDEN extern bool site_exact;
+
+static ALWAYS_INLINE unsigned site_record_shard(const struct site_record *r)
+{
+    return atomic_load_explicit(&r->key, memory_order_relaxed) >> 8 & 0xffffff;
+}
 
 /* NULL for the dropped site. */
 static ALWAYS_INLINE struct site_record *site_record_at(uint32_t site)
@@ -36,25 +41,7 @@ static ALWAYS_INLINE struct site_record *site_record_at(uint32_t site)
     return likely(c) ? &c[site & (SITE_CHUNK - 1)] : NULL;
 }
 
-/* As site_allocated and site_freed, inline where every word is sampled. */
-static ALWAYS_INLINE void site_allocated_quick(uint32_t site, size_t given, uint64_t n)
-{
-    struct site_record *r = site_record_at(site);
-    if (likely(site_exact && r) &&
-        likely(atomic_load_explicit(&r->base_n, memory_order_relaxed) >> SITE_COUNT_BITS ==
-               atomic_load_explicit(&site_generation, memory_order_relaxed)))
-        count_add(&r->allocated.blocks, 1);
-    else
-        site_allocated(site, given, n);
-}
-
-static ALWAYS_INLINE void site_freed_quick(uint32_t site, size_t given, uint64_t n)
-{
-    struct site_record *r = site_record_at(site);
-    if (likely(site_exact && r))
-        count_add(&r->freed.blocks, 1);
-    else
-        site_freed(site, given, n);
-}
+/* The record of a site at which the calling thread has allocated since the fork, or will now: its base is of this process (4). */
+struct site_record *site_record_begun(uint32_t site);
 
 #endif

@@ -12,12 +12,13 @@
    3. Algorithm.  A capture starts at the outermost frame that differs from the thread's previous
    capture (walk.h finds it, and its steps carry the nodes).  The nodes of the frames within it come
    from a small table of the thread, next from their caller's `child`, the inner frame that was asked
-   for last; only then the trie is searched.
+   for last; only then the trie is searched.  stack_find and stack_again (stack_cache.h) do without all this
+   where a stack comes again, or nearly.
    4. Epochs.  A node notes in which epoch of the module table its address was last seen to belong
    to its module.  In the present epoch it matches at once; after a dlclose the module is asked
       again: the same one keeps the node, another one gets its own beside it.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "sampler/stack.h"
+#include "sampler/stack_cache.h"
 #include "heap/meta.h"
 #include "heap/print.h"
 #include "sampler/module.h"
@@ -31,7 +32,6 @@
 #define FIRST_NODE 8u /* below: roots, by flags */
 #define BRANCH 0x80000000u
 #define DEFAULT_LIMIT (96 * MIB)
-#define OWN_FRAMES 24 /* room for our own frames at the top */
 
 struct node {
     uintptr_t address;
@@ -51,20 +51,6 @@ struct branch {
 };
 _Static_assert(sizeof(struct branch) == 2 * UNIT, "a branch is two units");
 
-#define NODES_AT_HAND 1024
-struct at_hand {
-    uintptr_t address;
-    uint32_t parent, node;
-};
-
-struct stack_cache {
-    _Atomic bool busy; /* a signal handler may allocate while its thread is in here */
-    uint32_t epoch;    /* + 1, of `nodes` */
-    uint32_t last;     /* the previous stack */
-    struct at_hand nodes[NODES_AT_HAND];
-    struct walk_trace trace; /* its steps' `node`: the frame's node */
-    uintptr_t frames[STACK_DEPTH_MAX + OWN_FRAMES];
-};
 _Static_assert(WALK_TRACE >= STACK_DEPTH_MAX, "the deepest stack fits");
 
 static _Atomic uint32_t roots[256];
@@ -72,7 +58,7 @@ static _Atomic uintptr_t chunks[CHUNKS];
 static _Atomic uint32_t next_unit = FIRST_NODE;
 static _Atomic size_t limit = DEFAULT_LIMIT;
 static _Atomic uint64_t count_stacks, count_nodes, count_dropped, count_one_frame, count_early;
-static unsigned depth_limit = 64;
+unsigned stack_depth_limit = 64;
 static bool only_here; /* the user wants frame pointers */
 static THREAD_LOCAL bool inside;
 
@@ -223,6 +209,16 @@ static ALWAYS_INLINE void mark_stack(uint32_t at)
         atomic_fetch_add_explicit(&count_stacks, 1, memory_order_relaxed);
 }
 
+uint32_t stack_step_in(uint32_t parent, uintptr_t address, unsigned depth, unsigned flags, uint32_t now)
+{
+    return step_in(parent, address, depth, flags, now);
+}
+
+void stack_mark(uint32_t node)
+{
+    mark_stack(node);
+}
+
 /* Interns `count` frames, innermost first. */
 static uint32_t intern(const uintptr_t *frames, unsigned count, unsigned flags, uint32_t now)
 {
@@ -258,7 +254,7 @@ static uint32_t take(uintptr_t *frames, unsigned room, bool *one_frame)
         flags = STACK_EARLY;
         atomic_fetch_add_explicit(&count_early, 1, memory_order_relaxed);
     }
-    if (n > depth_limit) n = depth_limit, flags |= STACK_CUT;
+    if (n > stack_depth_limit) n = stack_depth_limit, flags |= STACK_CUT;
     if (unlikely(n == 1)) {
         flags |= STACK_ONE_FRAME;
         atomic_fetch_add_explicit(&count_one_frame, 1, memory_order_relaxed);
@@ -270,7 +266,10 @@ static uint32_t take(uintptr_t *frames, unsigned room, bool *one_frame)
 
 static COLD void forget_nodes(struct stack_cache *c, uint32_t now)
 {
-    if (c->epoch != 0) __builtin_memset(c->nodes, 0, sizeof c->nodes); /* new: zero already */
+    if (c->epoch != 0) { /* else it is new, and zero already */
+        __builtin_memset(c->nodes, 0, sizeof c->nodes);
+        __builtin_memset(c->stacks, 0, sizeof c->stacks);
+    }
     c->epoch = now;
     c->last = 0;
 }
@@ -279,23 +278,22 @@ static COLD void forget_nodes(struct stack_cache *c, uint32_t now)
 static ALWAYS_INLINE uint32_t step_in_cached(struct stack_cache *c, uint32_t parent,
                                              uintptr_t address, unsigned depth, unsigned flags)
 {
-    uint64_t hash = (address + (uint64_t)parent * 0x9e3779b1u) * 0x9e3779b97f4a7c15u;
-    struct at_hand *h = &c->nodes[hash >> 54];
-    _Static_assert(NODES_AT_HAND == 1 << (64 - 54), "what the shift leaves");
+    struct at_hand *h = stack_at_hand(c, parent, address);
     if (likely(h->address == address && h->parent == parent)) return h->node;
     uint32_t node = step_in(parent, address, depth, flags, c->epoch - 1);
-    if (node) *h = (struct at_hand){address, parent, node};
+    if (node) *h = (struct at_hand){.address = address, .parent = parent, .node = node};
     return node;
 }
 
-static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, bool *one_frame)
+static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, const struct walk_state *from, bool *one_frame)
 {
     struct walk_trace *t = &c->trace;
     unsigned flags = 0;
     enum walk_end end;
-    unsigned kept = walk_again(t, unwind_own_from, unwind_own_bytes, depth_limit, &end);
+    c->same_in = 0;
+    unsigned kept = walk_again(t, from, unwind_own_from, unwind_own_bytes, stack_depth_limit, &end);
     unsigned n = t->count;
-    if (unlikely(n == 0)) return take(c->frames, depth_limit + OWN_FRAMES, one_frame);
+    if (unlikely(n == 0)) return take(c->frames, stack_depth_limit + OWN_FRAMES, one_frame);
     if (unlikely(c->epoch != t->generation)) forget_nodes(c, t->generation);
     if (unlikely(end == WALK_FULL)) flags = STACK_CUT;
     if (unlikely(n == 1)) {
@@ -319,13 +317,14 @@ static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, bool *one_frame)
         step[i].node = at;
     }
     if (at != c->last) mark_stack(at);
+    if (n > 1) c->same_in = t->generation;
     return c->last = at;
 }
 
 uint32_t stack_capture(bool *one_frame)
 {
     uintptr_t frames[64 + OWN_FRAMES];
-    unsigned room = (depth_limit < 64 ? depth_limit : 64) + OWN_FRAMES;
+    unsigned room = (stack_depth_limit < 64 ? stack_depth_limit : 64) + OWN_FRAMES;
     if (inside) room = 1 + OWN_FRAMES;
     bool outer = inside;
     inside = true;
@@ -334,7 +333,7 @@ uint32_t stack_capture(bool *one_frame)
     return id;
 }
 
-uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
+static ALWAYS_INLINE uint32_t capture_cached(struct stack_cache **cache, const struct walk_state *from, bool *one_frame)
 {
     struct stack_cache *c = *cache;
     if (unlikely(!c)) {
@@ -345,15 +344,29 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
         return stack_capture(one_frame);
     atomic_store_explicit(&c->busy, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    uint32_t id = take_again(c, one_frame);
+    uint32_t id = take_again(c, from, one_frame);
     atomic_signal_fence(memory_order_seq_cst);
     atomic_store_explicit(&c->busy, false, memory_order_relaxed);
     return id;
 }
 
+uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
+{
+    return capture_cached(cache, NULL, one_frame);
+}
+
+uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame)
+{
+    if (unlikely(!frame)) return capture_cached(cache, NULL, NULL);
+    const struct walk_state from = stack_state_of(frame);
+    return capture_cached(cache, &from, NULL);
+}
+
 void stack_cache_forget(struct stack_cache *c)
 {
-    if (c) c->trace.generation = c->epoch = UINT32_MAX; /* none that there is */
+    if (!c) return;
+    c->same_in = 0;
+    c->trace.generation = c->epoch = UINT32_MAX; /* none that there is */
 }
 
 bool stack_frame(uint32_t id, struct stack_frame *to)
@@ -423,7 +436,7 @@ void stack_set_own_text(uintptr_t from, uintptr_t to)
 
 void stack_start(const struct sampler_options *options)
 {
-    if (options->depth >= 1 && options->depth <= STACK_DEPTH_MAX) depth_limit = options->depth;
+    if (options->depth >= 1 && options->depth <= STACK_DEPTH_MAX) stack_depth_limit = options->depth;
     module_start();
     const struct module *own = module_get(module_of((uintptr_t)stack_start));
     /* In a test that links us in, "our text" would be the whole program. */

@@ -32,6 +32,9 @@ uint32_t stack_capture(bool *one_frame);
    handed to another thread when this one has ended.  Its memory comes from meta_alloc once. */
 uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame);
 
+/* As stack_capture_cached, of the frame `frame` on (sample_every.c; NULL: the calling one). */
+uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame);
+
 /* In a forked child, for a cache that may have been another thread's (NULL too): what it remembers
    may be newer than the tables that the child has. */
 void stack_cache_forget(struct stack_cache *);

@@ -11,8 +11,10 @@
    2. Free entries.  Each thread has a cache of up to 64 (last in, first out).  When it is empty
       it is filled by one batch of 32, when it is full 32 go back, so that threads meet at a
       shared word once in 32 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose
-      head carries a tag against ABA: `next` links the entries of a batch, `site` of a batch's
-      first entry the batches. When the stack is empty, numbers are taken from `next_unused`.
+      head carries a tag against ABA; `site` of a batch's first entry links them.  Within a batch an
+      entry holds the numbers of four others, and in `next` that of the entry that holds the next four:
+      one that is taken is written to, but not waited for.  When the stack is empty, numbers are taken from
+      `next_unused`.
    3. Forks.  The kernel copies page after page while other threads go on, so what a child finds
       is of no one moment: a list's head may be older than the entries that it names.  So a child
       trusts no list.  It starts with empty ones and a new generation (caches see that and are
@@ -32,6 +34,7 @@
 #include <sys/sysinfo.h>
 
 #define BATCH 32
+#define HELD 4 /* numbers that an entry holds besides its own */
 #define CHUNK_SHIFT TRACKED_CHUNK_SHIFT
 #define CHUNK TRACKED_CHUNK
 #define CHUNKS (TRACKED_MAX >> CHUNK_SHIFT)
@@ -153,10 +156,27 @@ static void take_unused(struct tracked_cache *cache, uint32_t now)
     }
 }
 
+/* Makes the entry hold the four numbers, 0 for those that there are not, and the next such one. */
+static void hold(struct tracked_entry *e, const uint32_t number[HELD], uint32_t next)
+{
+    RELAXED(store, &e->asked_thread, (uint64_t)number[1] << 32 | number[0]);
+    RELAXED(store, &e->n_samples, number[2]);
+    RELAXED(store, &e->time, number[3]);
+    RELAXED(store, &e->next, next);
+}
+
 static NOINLINE void fill(struct tracked_cache *cache, uint32_t now)
 {
-    for (uint32_t e = pop_batch(); e != 0; e = RELAXED(load, &entry_at(e)->next))
-        cache->entry[cache->count++] = e;
+    for (uint32_t at = pop_batch(); at != 0;) {
+        struct tracked_entry *e = entry_at(at);
+        uint64_t two = RELAXED(load, &e->asked_thread);
+        const uint32_t number[HELD] = {(uint32_t)two, (uint32_t)(two >> 32), RELAXED(load, &e->n_samples),
+                                       RELAXED(load, &e->time)};
+        for (unsigned i = 0; i < HELD; i++)
+            if (number[i]) cache->entry[cache->count++] = number[i];
+        cache->entry[cache->count++] = at;
+        at = RELAXED(load, &e->next);
+    }
     if (cache->count == 0) sweep(cache, now);
     if (cache->count == 0) take_unused(cache, now);
 }
@@ -165,12 +185,14 @@ static NOINLINE void fill(struct tracked_cache *cache, uint32_t now)
 static NOINLINE void spill(struct tracked_cache *cache)
 {
     uint32_t next = 0;
-    for (unsigned i = 0; i < BATCH; i++) {
-        RELAXED(store, &entry_at(cache->entry[i])->next, next);
+    for (unsigned i = 0; i < BATCH; i += HELD + 1) {
+        uint32_t number[HELD] = {0};
+        for (unsigned k = 0; k < HELD && i + 1 + k < BATCH; k++) number[k] = cache->entry[i + 1 + k];
+        hold(entry_at(cache->entry[i]), number, next);
         next = cache->entry[i];
-        cache->entry[i] = cache->entry[i + BATCH];
     }
     cache->count -= BATCH;
+    __builtin_memcpy(cache->entry, cache->entry + BATCH, BATCH * sizeof *cache->entry);
     push_batch(next);
 }
 _Static_assert(TRACKED_CACHE == 2 * BATCH && TRACKED_CACHE >= SWEEP_STEP, "spill and sweep fit");
@@ -188,13 +210,29 @@ static void check_generation(struct tracked_cache *cache, uint32_t now)
     cache->count = 0; /* free or not: the sweep finds out */
 }
 
+void tracked_cache_renew(struct tracked_cache *cache)
+{
+    check_generation(cache, RELAXED(load, &tracked_generation));
+}
+
+bool tracked_cache_fill(struct tracked_cache *cache)
+{
+    if (cache->count == 0) fill(cache, cache->generation);
+    return cache->count > 0;
+}
+
+void tracked_cache_spill(struct tracked_cache *cache)
+{
+    if (cache->count == TRACKED_CACHE) spill(cache);
+}
+
 static COLD uint32_t add_without_cache(const struct tracked_view *v)
 {
     struct tracked_cache own = {.count = 0};
     uint32_t number = tracked_add(&own, v);
     while (own.count > 0) {
         uint32_t left = own.entry[--own.count];
-        RELAXED(store, &entry_at(left)->next, 0);
+        hold(entry_at(left), (uint32_t[HELD]){0}, 0);
         push_batch(left);
     }
     return number;
@@ -232,7 +270,7 @@ bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *bl
         check_generation(cache, now);
         give(cache, number);
     } else {
-        RELAXED(store, &e->next, 0);
+        hold(e, (uint32_t[HELD]){0}, 0);
         push_batch(number);
     }
     return true;

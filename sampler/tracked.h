@@ -52,6 +52,13 @@ void tracked_start(size_t limit);
    `cache` may be NULL for a thread that has none. */
 uint32_t tracked_add(struct tracked_cache *cache, const struct tracked_view *);
 
+/* Drops the cache if it is of another fork.  Whoever has called this since the fork may take from it and put back into it himself. */
+void tracked_cache_renew(struct tracked_cache *cache);
+
+/* For him: makes entries to take where there are none; false if there are none at all.  Makes room to put one back where there is none. */
+bool tracked_cache_fill(struct tracked_cache *cache);
+void tracked_cache_spill(struct tracked_cache *cache);
+
 /* Removes the entry if it is that of `block` and tells what it was; false if it is not (nothing was
    done).  `cache` as above. */
 bool tracked_remove(struct tracked_cache *cache, uint32_t entry, const void *block,

@@ -14,7 +14,7 @@ struct tracked_entry {
     _Atomic uint32_t site;         /* free: the next batch */
     _Atomic uint32_t n_samples;
     _Atomic uint32_t time;
-    _Atomic uint32_t next; /* free: the next entry of the batch; live: the lower 32 bits of the clock */
+    _Atomic uint32_t next; /* live: the lower 32 bits of the clock; free: see 2 */
 };
 
 HIDDEN extern _Atomic(struct tracked_entry *) tracked_chunks[TRACKED_MAX >> TRACKED_CHUNK_SHIFT];
@@ -41,20 +41,6 @@ static ALWAYS_INLINE void tracked_store(struct tracked_entry *e, const struct tr
                           memory_order_release);
 }
 
-/* As tracked_add, inline where the cache has an entry. */
-static ALWAYS_INLINE uint32_t tracked_add_quick(struct tracked_cache *cache,
-                                                const struct tracked_view *v)
-{
-    uint32_t now = atomic_load_explicit(&tracked_generation, memory_order_relaxed);
-    if (unlikely(cache->generation != now || cache->count == 0)) {
-        const struct tracked_view copy = *v; /* so that *v itself may stay in registers */
-        return tracked_add(cache, &copy);
-    }
-    uint32_t number = cache->entry[--cache->count];
-    tracked_store(tracked_entry_at(number), v);
-    return number;
-}
-
 static ALWAYS_INLINE void tracked_load(struct tracked_entry *e, uint64_t what, struct tracked_view *v)
 {
     uint64_t asked_thread = atomic_load_explicit(&e->asked_thread, memory_order_relaxed);
@@ -66,25 +52,6 @@ static ALWAYS_INLINE void tracked_load(struct tracked_entry *e, uint64_t what, s
     v->site = atomic_load_explicit(&e->site, memory_order_relaxed);
     v->n_samples = atomic_load_explicit(&e->n_samples, memory_order_relaxed);
     v->time = atomic_load_explicit(&e->time, memory_order_relaxed);
-}
-
-/* As tracked_remove in two parts, inline, so that between them who calls reads of the entry no more than he needs: the entry, or
-   NULL where tracked_remove is to be called; and what removes it. */
-static ALWAYS_INLINE struct tracked_entry *tracked_remove_begin(struct tracked_cache *cache, uint32_t number,
-                                                                const void *block)
-{
-    uint32_t now = atomic_load_explicit(&tracked_generation, memory_order_relaxed);
-    if (unlikely(!cache || cache->generation != now || cache->count == TRACKED_CACHE)) return NULL;
-    struct tracked_entry *e = tracked_entry_at(number);
-    if (unlikely(!e || !block)) return NULL;
-    uint64_t what = atomic_load_explicit(&e->what, memory_order_relaxed);
-    return likely(what >> 16 == (uintptr_t)block) ? e : NULL;
-}
-
-static ALWAYS_INLINE void tracked_remove_end(struct tracked_cache *cache, uint32_t number, struct tracked_entry *e)
-{
-    atomic_store_explicit(&e->what, cache->generation, memory_order_release);
-    cache->entry[cache->count++] = number;
 }
 
 #endif

@@ -13,7 +13,7 @@
    4. Why not libunwind alone.  Its look-ups take the loader's lock, block signals and keep 256 KiB
    a thread, its trace cache goes stale after dlclose, and it cannot be loaded before start-up.
    SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "sampler/walk.h"
+#include "sampler/walk_trace.h"
 #include "heap/syscall.h"
 #include "sampler/cfi.h"
 #include "sampler/module.h"
@@ -24,7 +24,6 @@
 #define SETS 4096
 #define WAYS 4
 #define BUSY ((uintptr_t)1)
-#define LOWEST_CODE 0x4000
 
 struct entry {
     _Atomic uintptr_t key;
@@ -118,11 +117,7 @@ static ALWAYS_INLINE uintptr_t word_at(uintptr_t address)
 
 static ALWAYS_INLINE uintptr_t code_at(uintptr_t address)
 {
-#if defined(__aarch64__)
-    return word_at(address) & (((uintptr_t)1 << 48) - 1); /* without its signature */
-#else
-    return word_at(address);
-#endif
+    return walk_code_at((const uintptr_t *)address);
 }
 
 /* The kernel copies the set in before it looks at the bad `how`, so EFAULT tells.  The trick is
@@ -143,7 +138,7 @@ static bool follow_fp(struct walk_state *s, uintptr_t *page)
     if ((fp + 8) / OS_PAGE != fp / OS_PAGE && !walk_readable(fp + 8)) return false;
     *page = (fp + 8) / OS_PAGE;
     uintptr_t pc = code_at(fp + 8);
-    if (pc < LOWEST_CODE || pc >> 48 != 0) return false;
+    if (pc < WALK_LOWEST_CODE || pc >> 48 != 0) return false;
     s->pc = pc;
     s->sp = fp + 16;
     s->fp = word_at(fp);
@@ -202,16 +197,21 @@ enum stepped { STEP_ON, STEP_EXACT /* to an interrupted instruction */, STEP_END
 
 struct read_from {
     const uintptr_t *pc, *fp; /* pc: NULL where no single word tells */
+    const uintptr_t *sp;      /* not NULL: pc lies before the address that is read there */
 };
 
 static ALWAYS_INLINE enum stepped step(struct walk_state *s, const struct cfi_rule *rule,
                                        bool exact, uintptr_t *page, struct read_from *at)
 {
-    at->pc = at->fp = NULL;
+    at->pc = at->fp = at->sp = NULL;
     if (likely(rule->kind == CFI_PLAIN)) {
         uintptr_t cfa = (rule->cfa_fp ? s->fp : s->sp) + (uintptr_t)(intptr_t)rule->cfa_offset;
         uintptr_t fp = s->fp;
         if (unlikely(rule->cfa_load)) {
+            if (rule->ra_slot == -8) {
+                at->sp = (const uintptr_t *)cfa;
+                at->fp = (const uintptr_t *)s->fp;
+            }
             cfa = cfa >= s->sp && cfa % 8 == 0 ? word_at(cfa) : 0;
             fp = word_at(s->fp);
         }
@@ -230,13 +230,13 @@ static ALWAYS_INLINE enum stepped step(struct walk_state *s, const struct cfi_ru
     } else if (rule->kind == CFI_SIGNAL) {
         leave_signal(s);
         s->pc++; /* as if it were a return address: the call lies before it */
-        return s->pc < LOWEST_CODE ? STEP_END : STEP_EXACT;
+        return s->pc < WALK_LOWEST_CODE ? STEP_END : STEP_EXACT;
     } else if (rule->kind == CFI_COMPLEX) {
         return STEP_STUCK;
     } else if (rule->kind == CFI_OUTERMOST || !follow_fp(s, page)) {
         return STEP_END;
     }
-    return s->pc < LOWEST_CODE ? STEP_END : STEP_ON;
+    return s->pc < WALK_LOWEST_CODE ? STEP_END : STEP_ON;
 }
 
 static const enum walk_end ends[] = {[STEP_END] = WALK_COMPLETE, [STEP_STUCK] = WALK_STUCK};
@@ -266,7 +266,7 @@ unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned m
 
 /* ---- with a trace ---- */
 
-static const uintptr_t no_word; /* no code address */
+const uintptr_t walk_no_word;
 
 /* From where a walk starts to the first frame that is not ours, and a record of it.  Only frames of
    constant size are recorded: they differ in nothing but what they hold. */
@@ -299,75 +299,26 @@ static NOINLINE bool leave_own(struct walk_trace *t, struct walk_state *s, uintp
     return false;
 }
 
-/* Compared from the innermost frame on, so that no word beyond the frames that are there is read. */
-static ALWAYS_INLINE bool take_way(const struct walk_own *w, struct walk_state *s, uintptr_t own,
-                                   uintptr_t bytes)
-{
-    uintptr_t sp = s->sp;
-    if (w->start != s->pc) return false;
-    for (uint32_t i = 0; i < w->count; i++)
-        if (code_at(sp + (uintptr_t)(intptr_t)w->at[i]) != w->pc[i]) return false;
-    uintptr_t pc = code_at(sp + (uintptr_t)(intptr_t)w->exit_at);
-    if (pc - 1 - own < bytes || pc < LOWEST_CODE) return false;
-    s->pc = pc;
-    if (w->fp_at >= 0) s->fp = word_at(sp + (uintptr_t)w->fp_at);
-    s->sp = sp + (uintptr_t)w->delta;
-    return true;
-}
-
-static NOINLINE bool out_of_own(struct walk_trace *t, struct walk_state *s, uintptr_t own,
-                                uintptr_t bytes, uint32_t now)
-{
-    for (uint32_t i = 0; i < WALK_OWN_PATHS; i++)
-        if (take_way(&t->own[i], s, own, bytes)) {
-            t->own_last = i;
-            return true;
-        }
-    return leave_own(t, s, own, bytes, now);
-}
-
 static COLD void forget(struct walk_trace *t, uint32_t now)
 {
     t->count = 0;
     if (t->generation != 0) /* else it is new, all zero, and most of it stays untouched */
         __builtin_memset(t->quick, 0, sizeof t->quick);
     t->generation = now + 1;
-    t->steps[0].pc_at = &no_word;
+    t->steps[0].pc_at = &walk_no_word;
     t->steps[0].same = 1;
     t->steps[0].sp = UINTPTR_MAX;
 }
 
-static ALWAYS_INLINE struct walk_quick *quick_of(struct walk_trace *t, uintptr_t pc)
-{
-    return &t->quick[(pc ^ pc >> 9) % WALK_QUICK];
-}
-
 static void keep_rule(struct walk_quick *to, uintptr_t pc, const struct cfi_rule *r)
 {
-    if (r->kind != CFI_PLAIN || r->cfa_load || r->ra_slot == 0 ||
+    if (r->kind != CFI_PLAIN || r->ra_slot == 0 || (r->cfa_load && r->ra_slot != -8) ||
         r->ra_slot != (int16_t)r->ra_slot || r->fp_slot != (int16_t)r->fp_slot ||
         (!r->cfa_fp && r->cfa_offset <= 0))
         return;
-    *to = (struct walk_quick){pc, r->cfa_offset + r->cfa_fp, (int16_t)r->ra_slot,
+    to[1] = to[0]; /* of the two the older goes */
+    *to = (struct walk_quick){pc, r->cfa_offset + r->cfa_fp + 2 * r->cfa_load, (int16_t)r->ra_slot,
                               (int16_t)r->fp_slot};
-}
-
-/* The frames outwards of `from` that are as they were: returns the outermost such. */
-static ALWAYS_INLINE struct walk_step *verify(struct walk_trace *t, struct walk_step *from)
-{
-    for (;; from--) {
-        const struct walk_step *caller = from - 1;
-        if (likely(code_at((uintptr_t)caller->pc_at) == caller->same)) continue;
-        if (caller == t->steps || !caller->check_fp) return from;
-        if (code_at((uintptr_t)caller->pc_at) != caller->pc || *caller->fp_at != caller->fp)
-            return from;
-    }
-}
-
-static ALWAYS_INLINE void say_same(struct walk_step *of)
-{
-    of->check_fp = of->needs_fp && of->fp_at;
-    of->same = of->check_fp ? 0 : of->pc;
 }
 
 /* Puts the new steps on top of the `kept` outermost ones of before. */
@@ -379,7 +330,7 @@ static ALWAYS_INLINE void put(struct walk_trace *t, unsigned kept, const struct 
         *to = *--end;
         to->needs_fp = to->uses_fp || needs;
         needs = to->needs_fp && !to->fp_at;
-        say_same(to++);
+        walk_say_same(to++);
     }
     t->count = (uint32_t)(to - walk_steps(t));
 }
@@ -391,25 +342,29 @@ static NOINLINE enum stepped slow_step(struct walk_trace *t, struct walk_step *f
                                        struct read_from *at)
 {
     struct cfi_rule rule = unpack(rule_of(s->pc - 1, t->generation - 1));
-    keep_rule(quick_of(t, s->pc), s->pc, &rule);
+    keep_rule(walk_quick_set(t, s->pc), s->pc, &rule);
     if (rule.kind == CFI_OUTERMOST || (rule.kind == CFI_PLAIN && !rule.cfa_fp && !rule.cfa_load))
         f->uses_fp = false;
     enum stepped how = step(s, &rule, exact, page, at);
-    if (!at->pc) at->pc = &no_word;
+    if (!at->pc) at->pc = &walk_no_word;
     return how;
 }
 
-NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t bytes, unsigned max,
-                             enum walk_end *end)
+NOINLINE unsigned walk_again(struct walk_trace *t, const struct walk_state *from, uintptr_t own, uintptr_t bytes,
+                             unsigned max, enum walk_end *end)
 {
     struct walk_state here = {0};
-    WALK_HERE(&here);
     uint32_t now = generation_now();
     if (unlikely(t->generation != now + 1)) forget(t, now);
-    here.pc++;
-    if (!likely(take_way(&t->own[t->own_last], &here, own, bytes))) {
+    if (likely(from)) {
+        here = *from;
+    } else {
+        WALK_HERE(&here);
+        here.pc++;
+    }
+    if (unlikely(here.pc - 1 - own < bytes || !from) && !likely(walk_known_way(t, &here, own, bytes))) {
         struct walk_state found = here;
-        if (unlikely(!out_of_own(t, &found, own, bytes, now))) {
+        if (unlikely(!leave_own(t, &found, own, bytes, now))) {
             t->count = 0;
             *end = WALK_STUCK;
             return 0;
@@ -417,7 +372,7 @@ NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t byte
         here = found;
     }
     uintptr_t pc = here.pc, sp = here.sp, fp = here.fp, page = 0;
-    const uintptr_t *pc_at = &no_word, *fp_at = NULL; /* where these were read */
+    const uintptr_t *pc_at = &walk_no_word, *fp_at = NULL, *sp_at = NULL; /* where these were read */
     struct walk_step *const first = walk_steps(t), *const none = t->fresh;
     struct walk_step *join = first + t->count - 1, *f = none;
     struct walk_step *const full = none + max;
@@ -427,12 +382,13 @@ NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t byte
     for (;;) {
         while (join->sp < sp) join--;
         if (join->sp == sp && join->pc == pc && (!join->needs_fp || join->fp == fp)) {
-            struct walk_step *same = verify(t, join);
+            struct walk_step *same = walk_verified(t, join);
             size_t all = (size_t)(f - none) + (size_t)(join - first) + 1;
             if (likely(same == first && (t->complete ? all <= max : all == max))) {
                 join->pc_at = pc_at;
                 join->fp_at = fp_at;
-                say_same(join);
+                join->sp_at = sp_at;
+                walk_say_same(join);
                 unsigned kept = (unsigned)(join - first) + 1;
                 put(t, kept, f);
                 *end = t->complete ? WALK_COMPLETE : WALK_FULL;
@@ -445,8 +401,10 @@ NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t byte
                 f->fp = fp;
                 f->pc_at = pc_at;
                 f->fp_at = fp_at;
+                f->sp_at = sp_at;
                 pc_at = join[-1].pc_at;
                 fp_at = join[-1].fp_at;
+                sp_at = join[-1].sp_at;
                 pc = join[-1].pc;
                 sp = join[-1].sp;
                 if (fp_at) fp = *fp_at;
@@ -462,22 +420,23 @@ NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t byte
         f->fp = fp;
         f->pc_at = pc_at;
         f->fp_at = fp_at;
-        const struct walk_quick *q = quick_of(t, pc);
-        if (likely(q->pc == pc && !exact)) {
+        f->sp_at = sp_at;
+        const struct walk_quick *q = walk_quick_of(t, pc);
+        if (likely(q->pc == pc && !exact && !(q->cfa & 2))) {
             int32_t offset = q->cfa;
             f->uses_fp = offset & 1;
             uintptr_t cfa = (offset & 1 ? fp - 1 : sp) + (uintptr_t)(intptr_t)offset;
             f++;
             if (unlikely(cfa <= sp || cfa % 8 != 0)) goto complete;
             pc_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
-            fp_at = NULL;
+            fp_at = sp_at = NULL;
             if (q->fp) {
                 fp_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
                 fp = *fp_at;
             }
             pc = code_at((uintptr_t)pc_at);
             sp = cfa;
-            if (likely(pc >= LOWEST_CODE)) continue;
+            if (likely(pc >= WALK_LOWEST_CODE)) continue;
             goto complete;
         }
         {
@@ -488,7 +447,7 @@ NOINLINE unsigned walk_again(struct walk_trace *t, uintptr_t own, uintptr_t byte
             how = slow_step(t, f++, &s, exact, &readable, &at);
             here.lr = s.lr;
             page = readable;
-            pc = s.pc, sp = s.sp, fp = s.fp, pc_at = at.pc, fp_at = at.fp;
+            pc = s.pc, sp = s.sp, fp = s.fp, pc_at = at.pc, fp_at = at.fp, sp_at = at.sp;
         }
         if (how == STEP_END) goto complete;
         if (unlikely(how == STEP_STUCK)) {

@@ -24,7 +24,7 @@ struct walk_state {
 #endif
 
 #define WALK_TRACE 256     /* frames that a trace remembers */
-#define WALK_QUICK 512     /* rules that a thread keeps at hand */
+#define WALK_QUICK 1024    /* rules that a thread keeps at hand, in sets of two */
 #define WALK_OWN_PATHS 8   /* ways through our own code that a thread remembers */
 #define WALK_OWN_FRAMES 12 /* frames of one such way */
 
@@ -39,14 +39,14 @@ struct walk_step {
     bool uses_fp;           /* its own rule starts from fp */
     bool needs_fp;          /* where the frames further out lie depends on its fp */
     bool check_fp;          /* so *fp_at must be compared, too */
-    uint64_t unused;
+    const uintptr_t *sp_at; /* where the frame that it called aligns its stack: holds sp, and pc lies before that; else NULL */
 };
 _Static_assert(sizeof(struct walk_step) == 64, "a power of two, for pointers to be subtracted fast");
 
 /* An unwinding rule that starts from sp or fp and loads its words from the frame. */
 struct walk_quick {
     uintptr_t pc; /* return address; 0: empty */
-    int32_t cfa;  /* offset of the canonical frame address in bytes, plus 1 if it counts from fp */
+    int32_t cfa;  /* offset of the canonical frame address in bytes, plus 1 if it counts from fp, plus 2 if it is loaded from there */
     int16_t ra, fp; /* bytes from there to the return address and to the saved fp; 0: not saved */
 };
 
@@ -82,6 +82,16 @@ enum walk_end {
     WALK_STUCK     /* a frame whose rule needs more registers than the walker follows */
 };
 
+/* A return address that is kept there. */
+static ALWAYS_INLINE uintptr_t walk_code_at(const uintptr_t *at)
+{
+#if defined(__aarch64__)
+    return *at & (((uintptr_t)1 << 48) - 1); /* without its signature */
+#else
+    return *at;
+#endif
+}
+
 /* The steps of the previous walk, `count` of them, outermost first. */
 static inline struct walk_step *walk_steps(struct walk_trace *t)
 {
@@ -93,11 +103,12 @@ static inline struct walk_step *walk_steps(struct walk_trace *t)
 unsigned walk_stack(const struct walk_state *from, uintptr_t *frames, unsigned max,
                     enum walk_end *end);
 
-/* The same from the caller on into a trace, which belongs to the calling thread and starts zeroed:
+/* The same from the caller on, or from the frame of `from` on where that is not NULL (its pc a return address), into a trace, which
+   belongs to the calling thread and starts zeroed:
    afterwards the last step is the innermost frame, at most `max` (up to WALK_TRACE) of them.  The
    frames innermost on the stack whose code is in the `bytes` from `own` on are left out.  Returns
    how many of the steps, outermost first, are those of before.  With WALK_STUCK the trace is empty. */
-unsigned walk_again(struct walk_trace *trace, uintptr_t own, uintptr_t bytes, unsigned max,
+unsigned walk_again(struct walk_trace *trace, const struct walk_state *from, uintptr_t own, uintptr_t bytes, unsigned max,
                     enum walk_end *end) NOINLINE;
 
 /* Leaves our own code: steps outwards until pc is outside of the `bytes` from `own` on.  False if a
