@@ -123,6 +123,7 @@ static void run_program(const struct run *run, struct result *r)
 static const struct run runs[] = {
     /* The family and its promises. */
     {"semantics", "semantics", NULL, NULL, NULL, 0, "all hold", NULL},
+    {"stacks, every block sampled", "stacks-every", NULL, "sample:all,abort:no", NULL, 0, "2880 stacks", NULL},
     {"semantics, every block sampled", "semantics", NULL, "sample:all", NULL, 0, "all hold", NULL},
     {"one thread", "churn", "1", NULL, NULL, 0, "all whole", NULL},
     {"threads", "churn", "6", NULL, NULL, 0, "all whole", NULL},

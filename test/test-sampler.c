@@ -9,7 +9,7 @@
 #include "sampler/geometric.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
-#include "sampler/stack.h"
+#include "sampler/stack_cache.h"
 #include "sampler/tracked.h"
 #include "suite.h"
 
@@ -65,6 +65,18 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
     captured_awake += suspended == 0;
     return stack_now;
 }
+uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame)
+{
+    (void)frame;
+    return stack_capture_cached(cache, NULL);
+}
+uint32_t stack_again(struct stack_cache *cache, const uintptr_t *frame)
+{
+    (void)cache;
+    (void)frame;
+    return 0;
+}
+_Atomic uint32_t module_epoch_now;
 
 /* ---- an allocator that only counts, as the heap does it ---- */
 
@@ -106,7 +118,11 @@ static struct block fake_alloc(struct fake *f, unsigned class, size_t words)
     static _Atomic uintptr_t next = 0x200000000000u;
     struct block b = {(void *)atomic_fetch_add(&next, words * 8), 0};
     unsigned n = points(f, class, words);
-    if (n > 0)
+    if (n > 0 && hooks.every && words % 2 == 0) {
+        _Atomic uint32_t tag = 0;
+        ck_assert_ptr_eq(hooks.every(&f->hook, b.address, words * 8 - 1, words * 8 | HEAP_MALLOC, &tag), b.address);
+        b.entry = tag;
+    } else if (n > 0)
         b.entry = hooks.allocated(&f->hook, b.address, words * 8 - 1, words * 8, HEAP_MALLOC, n);
     return b;
 }
