@@ -50,6 +50,6 @@ int main(void)
     }
     int status;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-    usleep(400000); /* for run.c to ask */
+    usleep(3000000); /* for run.c to ask: a stop that met a vfork is tried again after a second */
     return 0;
 }
