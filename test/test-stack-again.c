@@ -7,7 +7,7 @@
 #include "sampler/stack_cache.h"
 #include "sampler/unwind.h"
 
-#include <check.h>
+#include "suite.h"
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
@@ -567,7 +567,6 @@ int main(void)
     void *first[2];
     backtrace(first, 2); /* loads libgcc */
     Suite *s = suite_create("stack again");
-#if defined(__x86_64__)
     TCase *t = tcase_create("all");
     tcase_add_test(t, stacks_that_come_again);
     tcase_add_test(t, aligned_stacks_that_come_again);
@@ -583,10 +582,5 @@ int main(void)
     tcase_add_test(t, nothing_is_found);
     tcase_add_test(t, full_tree);
     suite_add_tcase(s, t);
-#endif
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return suite_run(s);
 }
