@@ -2,6 +2,8 @@
 #include "heap/print.h"
 #include "heap/syscall.h"
 
+#include <string.h>
+
 struct sink {
     char *at, *end;
     size_t length;
@@ -96,4 +98,10 @@ void print_fd(int fd, const char *f, ...)
     va_end(args);
     if (n > sizeof text - 1) n = sizeof text - 1;
     raw_syscall(SYS_write, fd, text, n);
+}
+
+const char *print_error(int error)
+{
+    const char *text = strerrordesc_np(error);
+    return text ? text : "error";
 }

@@ -16,4 +16,7 @@ size_t print_to_v(char *to, size_t bytes, const char *format, va_list);
 /* Writes one message to a descriptor by a raw write, at most 1023 bytes of it. */
 void print_fd(int fd, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* What errno says, as strerror: a table of libc's, no locale and no lock. */
+const char *print_error(int error);
+
 #endif

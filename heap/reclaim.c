@@ -227,10 +227,21 @@ static void sum_up(const struct cycle *c)
     }
 }
 
+/* Nothing is lost any more. */
+static void forget_rules(void)
+{
+    for (unsigned i = 0; i < ELIGIBLE_RULES; i++) {
+        atomic_store(&rules[i].blocks, 0);
+        atomic_store(&rules[i].bytes, 0);
+    }
+}
+
 void reclaim_cycle(const struct verdict *v, uint64_t time, uint32_t number, bool tight, struct reclaim_did *did)
 {
     *did = (struct reclaim_did){0};
-    if (!started || !v->islands) return;
+    if (!started) return;
+    if (v->count == 0) forget_rules();
+    if (!v->islands) return;
     if (v->rings) reclaim_stop("the process uses io_uring or kernel AIO, which hide pointers");
     bool waits = options.delay_ns != 0;
     struct cycle c = {.verdict = v, .did = did, .budget = budget_now(waits, tight)};

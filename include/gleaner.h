@@ -66,7 +66,8 @@ enum gleaner_state {
     GLEANER_OLD,
     GLEANER_LOST,
     GLEANER_POSSIBLY_LOST,
-    GLEANER_IGNORED /* by gleaner_ignore or __lsan_ignore_object, or allocated between __lsan_disable and __lsan_enable */
+    GLEANER_IGNORED /* by gleaner_ignore or __lsan_ignore_object, allocated between __lsan_disable and __lsan_enable, or called
+                       lost once and written or read since */
 };
 GLEANER_API extern enum gleaner_state gleaner_state(const void *block);
 

@@ -539,7 +539,7 @@ void config_read_file(struct config *to, const char *path, void (*tell)(const ch
     long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         if (fd != -ENOENT && fd != -ENOTDIR)
-            complain(&r, "cannot be read (error %d); skipped", (int)-fd);
+            complain(&r, "cannot be read (%s); skipped", print_error((int)-fd));
         return;
     }
     char *text = os_map(FILE_LIMIT + OS_PAGE);
@@ -553,7 +553,7 @@ void config_read_file(struct config *to, const char *path, void (*tell)(const ch
     }
     raw_syscall(SYS_close, fd);
     if (got < 0)
-        complain(&r, "cannot be read (error %d); skipped", (int)-got);
+        complain(&r, "cannot be read (%s); skipped", print_error((int)-got));
     else if (n > FILE_LIMIT)
         complain(&r, "longer than 64K; skipped");
     else if (text)

@@ -169,10 +169,7 @@ int output_profile(const char *path, const char *reason, int tell, char *written
     heap_suspend_sampling();
     if (error == 0) error = profile_write_file(path, &about);
     heap_resume_sampling();
-    if (error != 0 && tell >= 0) {
-        const char *why = strerrordesc_np(error); /* a table, no locale and no lock */
-        print_fd(tell, "gleaner: no profile written to %s: %s\n", path, why ? why : "error");
-    }
+    if (error != 0 && tell >= 0) print_fd(tell, "gleaner: no profile written to %s: %s\n", path, print_error(error));
     if (written) print_to(written, CONFIG_PATH, "%s", path);
     return error;
 }

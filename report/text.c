@@ -136,7 +136,7 @@ static void print_sampler(FILE *to, const struct profile *profile)
     double samples = head_number(profile, "sampler.samples");
     double one_frame = head_number(profile, "sampler.one_frame");
     if (samples >= 10 && one_frame > samples / 2)
-        fprintf(to, "    note: %.0f of %.0f stacks came back one frame deep; try -c unwind:fp\n",
+        fprintf(to, "    note: %.0f of %.0f stacks came back one frame deep; try the other setting of unwind (libunwind, fp)\n",
                 one_frame, samples);
 }
 

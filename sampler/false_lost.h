@@ -1,4 +1,4 @@
-/* false_lost.h: by place, the blocks that were called lost and then freed, resized or written by the program: each is an error of
+/* false_lost.h: by place, the blocks that were called lost and then freed, resized, written or read by the program: each is an error of
    the collector's, proven.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_FALSE_LOST_H

@@ -177,7 +177,7 @@ bool suppressions_read(struct suppressions **to, const char *path, void (*tell)(
     struct reader r = {path, tell, 0};
     long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-        complain(&r, "cannot be read (error %d); no suppressions from there", (int)-fd);
+        complain(&r, "cannot be read (%s); no suppressions from there", print_error((int)-fd));
         return false;
     }
     char *text = os_map(FILE_LIMIT + OS_PAGE);
@@ -192,7 +192,7 @@ bool suppressions_read(struct suppressions **to, const char *path, void (*tell)(
     raw_syscall(SYS_close, fd);
     bool read = got >= 0 && n <= FILE_LIMIT;
     if (got < 0)
-        complain(&r, "cannot be read (error %d); no suppressions from there", (int)-got);
+        complain(&r, "cannot be read (%s); no suppressions from there", print_error((int)-got));
     else if (n > FILE_LIMIT)
         complain(&r, "longer than 1 MiB; no suppressions from there");
     else

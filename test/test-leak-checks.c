@@ -361,7 +361,7 @@ START_TEST(suppression_files)
             ENVIRONMENT("GLEANER_CONF=leaks:exit,exit_code:9,suppressions:other",
                         "LSAN_OPTIONS=suppressions=none"));
     ck_assert_int_eq(r.status, 9);
-    expect_part(r.err, "/none: cannot be read (error 2)");
+    expect_part(r.err, "/none: cannot be read (No such file or directory)");
     ran_free(&r);
     r = run("annotated", "exit", true, ENVIRONMENT("LSAN_OPTIONS=suppressions=none:exitcode=x"));
     ck_assert_int_eq(r.status, 5);
