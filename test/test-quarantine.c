@@ -272,6 +272,22 @@ START_TEST(freed_late)
 }
 END_TEST
 
+/* What kept lost blocks is told as of the latest collection, also where that finds nothing lost. */
+START_TEST(nothing_is_lost_any_more)
+{
+    begin(&forced);
+    void *block = lose(100, 0x55);
+    struct reclaim_figures f;
+    collect(&block, 1, 0);
+    reclaim_figures(&f);
+    ck_assert_uint_eq(f.rule[ELIGIBLE].blocks, 1);
+    heap_free(block);
+    collect(NULL, 0, 0);
+    reclaim_figures(&f);
+    for (unsigned i = 0; i < ELIGIBLE_RULES; i++) ck_assert(f.rule[i].blocks == 0 && f.rule[i].bytes == 0);
+}
+END_TEST
+
 START_TEST(resized_late)
 {
     begin(&forced);
@@ -692,6 +708,7 @@ int main(void)
     tcase_add_test(c, reused);
     tcase_add_loop_test(c, freed_late, 0, n);
     tcase_add_loop_test(c, resized_late, 0, n);
+    tcase_add_test(c, nothing_is_lost_any_more);
     tcase_add_test(c, pool_gone);
     tcase_add_loop_test(c, claimed, 0, 5); /* of large ones the free wins */
     tcase_add_test(c, all_rules_met);
