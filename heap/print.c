@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/print.h"
-#include "heap/syscall.h"
+#include "heap/quiet_write.h"
 
 #include <string.h>
 
@@ -97,7 +97,7 @@ void print_fd(int fd, const char *f, ...)
     size_t n = print_to_v(text, sizeof text, f, args);
     va_end(args);
     if (n > sizeof text - 1) n = sizeof text - 1;
-    raw_syscall(SYS_write, fd, text, n);
+    quiet_write(fd, text, n);
 }
 
 const char *print_error(int error)

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/collect_log.h"
 #include "heap/print.h"
+#include "heap/quiet_write.h"
 #include "heap/syscall.h"
 #include "preload/collection.h"
 #include "preload/kept_file.h"
@@ -89,7 +90,7 @@ static void write_line(const char *text, size_t bytes)
     long opened = fd < 0 && to_file ? open_log() : -1;
     if (opened >= 0) fd = (int)opened;
     if (fd < 0 && !to_file && kept.fd == 0) fd = 2; /* no copy could be had */
-    if (fd >= 0) raw_syscall(SYS_write, fd, text, bytes);
+    if (fd >= 0) quiet_write(fd, text, bytes);
     if (opened >= 0) raw_syscall(SYS_close, opened);
 }
 

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/control_page.h"
 #include "heap/os.h"
+#include "heap/quiet_write.h"
 #include "heap/syscall.h"
 
 #include <sys/mman.h>
@@ -19,7 +20,9 @@ bool control_page_start(void)
 {
     long fd = raw_syscall(SYS_memfd_create, CONTROL_PAGE_NAME, MFD_CLOEXEC);
     if (fd >= 0) {
-        raw_syscall(SYS_ftruncate, fd, OS_PAGE);
+        struct quiet quiet = quiet_begin();
+        raw_syscall(SYS_ftruncate, fd, OS_PAGE); /* not where files may have less: the name is there all the same, and nobody reads the page */
+        quiet_end(quiet);
         long p = raw_syscall(SYS_mmap, 0, OS_PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
         raw_syscall(SYS_close, fd);
         if ((unsigned long)p < -4095UL) return true;

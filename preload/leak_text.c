@@ -11,6 +11,7 @@
 #include "heap/caller.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/quiet_write.h"
 #include "heap/sort.h"
 #include "heap/syscall.h"
 #include "sampler/exported.h"
@@ -39,7 +40,7 @@ static void flush(struct text *t)
     const struct timespec ms = {0, 1000000};
     unsigned waits = 0;
     for (size_t at = 0; at < t->n && !t->broken;) {
-        long r = raw_syscall(SYS_write, t->fd, t->buffer + at, t->n - at);
+        long r = quiet_write(t->fd, t->buffer + at, t->n - at);
         if (r > 0)
             at += (size_t)r;
         else if (r == -EAGAIN && waits++ < PATIENCE_MS)

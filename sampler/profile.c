@@ -14,6 +14,7 @@
 #include "sampler/profile.h"
 #include "heap/caller.h"
 #include "heap/os.h"
+#include "heap/quiet_write.h"
 #include "heap/syscall.h"
 #include "sampler/estimate.h"
 #include "sampler/holder_targets.h"
@@ -25,7 +26,6 @@
 #include "sampler/stack.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -318,34 +318,6 @@ static void tail(struct writer *w, const struct profile_about *about, uint64_t n
     hand_on(w, &w->strings);
 }
 
-/* A write over the file size limit, or to a pipe without a reader, would raise a signal that ends
-   the program.  Both go to the thread that writes: blocked meanwhile, and taken back after. */
-#define BIT(signal) ((uint64_t)1 << ((signal)-1))
-#define OF_WRITES (BIT(SIGXFSZ) | BIT(SIGPIPE))
-
-struct held_signals {
-    uint64_t mask, pending; /* as they were */
-};
-
-static struct held_signals hold_signals(void)
-{
-    struct held_signals held = {0, 0};
-    uint64_t block = OF_WRITES;
-    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &held.mask, sizeof block);
-    raw_syscall(SYS_rt_sigpending, &held.pending, sizeof held.pending);
-    return held;
-}
-
-static void release_signals(struct held_signals held)
-{
-    uint64_t pending = 0, ours;
-    struct timespec at_once = {0, 0};
-    raw_syscall(SYS_rt_sigpending, &pending, sizeof pending);
-    ours = pending & OF_WRITES & ~held.pending;
-    if (ours) raw_syscall(SYS_rt_sigtimedwait, &ours, 0L, &at_once, sizeof ours);
-    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &held.mask, 0L, sizeof held.mask);
-}
-
 static int write_profile(struct writer *w, const struct profile_about *about)
 {
     uint64_t now = os_realtime();
@@ -376,8 +348,8 @@ int profile_write(int fd, const struct profile_about *about)
     struct writer w = {.fd = fd, .interval = sampler_interval()};
     w.exact = w.interval <= ESTIMATE_WORD;
     module_start();
-    struct held_signals held = hold_signals();
+    struct quiet quiet = quiet_begin();
     int error = write_profile(&w, about);
-    release_signals(held);
+    quiet_end(quiet);
     return error;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -243,6 +244,57 @@ START_TEST(runs_under_gleaner)
 }
 END_TEST
 
+/* What the library writes itself raises no signal: stderr is a pipe that nobody reads, or a file at the limit on the size of
+   files, as is a log. */
+static const struct quiet {
+    const char *name, *conf;
+    bool limit; /* else: a pipe */
+    rlim_t bytes;
+} quiet[] = {
+    {"a limit of nothing", "", true, 0},
+    {"a limit of nothing, collections", "leaks:exit,exit_code:3,verify:yes", true, 0},
+    {"a limit, a log", "leaks:exit,log:gc=full", true, 4096},
+    {"a limit, a log on stderr", "leaks:exit,log:gc", true, 4096},
+    {"a limit, a report", "sample:all,leaks:exit,exit:report", true, 4096},
+    {"a limit, a wrong key", "colour:blue", true, 4096},
+    {"a limit, a profile", "sample:all,exit:profile,output:one", true, 0},
+    {"no reader, a log", "leaks:exit,log:gc", false, 0},
+    {"no reader, a report", "sample:all,leaks:exit,exit:report", false, 0},
+    {"no reader, a wrong key", "colour:blue", false, 0},
+};
+
+START_TEST(raises_nothing)
+{
+    const struct quiet *q = &quiet[_i];
+    char *path = path_of("ends"), *preload, *conf;
+    int err[2];
+    ck_assert_int_gt(asprintf(&preload, "LD_PRELOAD=%s", library), 0);
+    ck_assert_int_gt(asprintf(&conf, "GLEANER_CONF=%s", q->conf), 0);
+    ck_assert_int_eq(pipe2(err, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        static const char full[8192];
+        close(err[0]);
+        if (chdir(folder) != 0) _exit(120);
+        int fd = open("full", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0 || write(fd, full, sizeof full) != (ssize_t)sizeof full) _exit(122);
+        dup2(q->limit ? fd : err[1], 2);
+        if (q->limit && setrlimit(RLIMIT_FSIZE, &(struct rlimit){q->bytes, q->bytes}) != 0) _exit(123);
+        alarm(TIMEOUT - 10);
+        execve(path, (char *[]){path, (char *)"return", NULL}, (char *[]){preload, conf, NULL});
+        _exit(121);
+    }
+    close(err[0]);
+    close(err[1]);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 7, "%s: status %x", q->name, (unsigned)status);
+    free(path);
+    free(preload);
+    free(conf);
+}
+END_TEST
+
 /* Sanitizers: ours is preloaded before theirs, and theirs must still find the fault. */
 
 static const struct run sanitized[] = {
@@ -389,6 +441,7 @@ int main(void)
     tcase_set_timeout(tests, TIMEOUT);
     tcase_add_checked_fixture(tests, make_folder, drop_folder);
     tcase_add_loop_test(tests, runs_under_gleaner, 0, COUNT(runs));
+    tcase_add_loop_test(tests, raises_nothing, 0, COUNT(quiet));
     tcase_add_loop_test(tests, passes_through, 0, COUNT(sanitized));
     tcase_add_loop_test(tests, profiles_at_the_end, 0, COUNT(endings));
     tcase_add_test(tests, killed);

@@ -6,6 +6,7 @@
 #include "heap/large_map.h"
 #include "heap/os.h"
 #include "heap/print.h"
+#include "heap/quiet_write.h"
 #include "heap/syscall.h"
 
 #include <errno.h>
@@ -225,7 +226,7 @@ double gleaner_shim_round(double x)
    messages to stderr; all but the messages fail. */
 static ssize_t message(int fd, const void *text, size_t n)
 {
-    return fd == STDERR_FILENO ? (ssize_t)raw_syscall(SYS_write, fd, text, n) : -1;
+    return fd == STDERR_FILENO ? (ssize_t)quiet_write(fd, text, n) : -1;
 }
 long gleaner_shim_syscall(long nr, long a, long b, long c)
 {
