@@ -3,7 +3,7 @@
 #include "heap/large.h"
 #include "heap/thread_heap.h"
 
-static _Atomic uint32_t broken_heaps;
+static _Atomic uint32_t broken_heaps; /* and one more: there is something to rescue */
 
 bool rescue_is_due(void) { return atomic_load(&broken_heaps) > 0; }
 
@@ -11,7 +11,7 @@ bool rescue_is_due(void) { return atomic_load(&broken_heaps) > 0; }
    copied page after page they ran on, so even a heap that says it is idle may be torn. */
 void rescue_fork_child(void)
 {
-    uint32_t broken = 0;
+    uint32_t broken = 1; /* a thread that had no heap yet, or none any more, may have had a slot in hand */
     for (uint32_t i = 0; i < thread_heap_count(); i++) {
         struct thread_heap *h = thread_heap_by_number(i);
         if (!h || h == heap_tls.heap) continue;
