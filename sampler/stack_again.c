@@ -110,66 +110,42 @@ static ALWAYS_INLINE uint32_t again(struct stack_cache *c, const uintptr_t *fram
     if (s.pc - 1 - unwind_own_from < unwind_own_bytes &&
         !walk_known_way(t, &s, unwind_own_from, unwind_own_bytes))
         return 0;
-    uintptr_t pc = s.pc, sp = s.sp, fp = s.fp;
-    const uintptr_t *pc_at = &walk_no_word, *fp_at = NULL, *sp_at = NULL; /* where these were read */
+    struct walk_place p = walk_place_of(&s);
     struct walk_step *join = t->steps + t->count, *f = t->fresh;
     for (;;) {
-        while (join->sp < sp) join--;
-        if (join->sp == sp && join->pc == pc && (!join->needs_fp || join->fp == fp)) {
+        while (join->sp < p.sp) join--;
+        if (join->sp == p.sp && join->pc == p.pc && (!join->needs_fp || join->fp == p.fp)) {
             const struct walk_step *same = walk_verified(t, join);
             if (likely(same == t->steps + 1)) break;
             for (; join > same; join--, f++) { /* what it calls is as it was, as walk_again does it */
                 if (f == t->fresh + NEW_FRAMES) return 0;
-                f->pc = pc;
-                f->sp = sp;
-                f->fp = fp;
-                f->pc_at = pc_at;
-                f->fp_at = fp_at;
-                f->sp_at = sp_at;
+                walk_note(f, &p);
                 f->uses_fp = join->uses_fp;
-                pc_at = join[-1].pc_at;
-                fp_at = join[-1].fp_at;
-                sp_at = join[-1].sp_at;
-                pc = join[-1].pc;
-                sp = join[-1].sp;
-                if (fp_at) fp = *fp_at;
+                walk_to_caller(&p, join - 1);
             }
             join--;
         }
-        const struct walk_quick *q = walk_quick_of(t, pc);
-        if (unlikely(q->pc != pc || f == t->fresh + NEW_FRAMES)) return 0;
-        int32_t offset = q->cfa;
-        f->pc = pc;
-        f->sp = sp;
-        f->fp = fp;
-        f->pc_at = pc_at;
-        f->fp_at = fp_at;
-        f->sp_at = sp_at;
-        f->uses_fp = offset & 1;
+        const struct walk_quick *q = walk_quick_of(t, p.pc);
+        if (unlikely(q->pc != p.pc || f == t->fresh + NEW_FRAMES)) return 0;
+        walk_note(f, &p);
+        f->uses_fp = q->cfa & 1;
         f++;
-        uintptr_t cfa = (offset & 1 ? fp - 1 : sp) + (uintptr_t)(intptr_t)offset;
-        if (unlikely(cfa <= sp || cfa % 8 != 0)) {
-            sp_at = (const uintptr_t *)(cfa - 2);
-            if (!(offset & 2) || (uintptr_t)sp_at < sp || (uintptr_t)sp_at % 8 != 0) return 0;
-            cfa = *sp_at;
-            if (cfa <= sp || cfa % 8 != 0) return 0;
-            fp_at = (const uintptr_t *)fp;
-            pc_at = &walk_no_word;
-            fp = *fp_at;
-            pc = walk_code_at((const uintptr_t *)cfa - 1);
-            sp = cfa;
-            if (pc < WALK_LOWEST_CODE) return 0;
+        uintptr_t cfa = walk_quick_cfa(&p, q);
+        if (unlikely(cfa <= p.sp || cfa % 8 != 0)) {
+            p.sp_at = (const uintptr_t *)(cfa - 2);
+            if (!(q->cfa & 2) || (uintptr_t)p.sp_at < p.sp || (uintptr_t)p.sp_at % 8 != 0) return 0;
+            cfa = *p.sp_at;
+            if (cfa <= p.sp || cfa % 8 != 0) return 0;
+            p.fp_at = (const uintptr_t *)p.fp;
+            p.pc_at = &walk_no_word;
+            p.fp = *p.fp_at;
+            p.pc = walk_code_at((const uintptr_t *)cfa - 1);
+            p.sp = cfa;
+            if (p.pc < WALK_LOWEST_CODE) return 0;
             continue;
         }
-        pc_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
-        fp_at = sp_at = NULL;
-        if (q->fp) {
-            fp_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
-            fp = *fp_at;
-        }
-        pc = walk_code_at(pc_at);
-        sp = cfa;
-        if (unlikely(pc < WALK_LOWEST_CODE)) return 0;
+        walk_quick_step(&p, q, cfa);
+        if (unlikely(p.pc < WALK_LOWEST_CODE)) return 0;
     }
     size_t depth = (size_t)(f - t->fresh) + (size_t)(join - t->steps);
     if (unlikely(t->complete ? depth > max : depth != max) || unlikely(depth <= 1)) return 0;
@@ -178,9 +154,7 @@ static ALWAYS_INLINE uint32_t again(struct stack_cache *c, const uintptr_t *fram
         keep(c, &from, join, join);
         return join->node;
     }
-    join->pc_at = pc_at;
-    join->fp_at = fp_at;
-    join->sp_at = sp_at;
+    walk_note_read(join, &p);
     walk_say_same(join);
     uint32_t node = put(c, join, f);
     if (unlikely(!node)) {

@@ -371,8 +371,8 @@ NOINLINE unsigned walk_again(struct walk_trace *t, const struct walk_state *from
         }
         here = found;
     }
-    uintptr_t pc = here.pc, sp = here.sp, fp = here.fp, page = 0;
-    const uintptr_t *pc_at = &walk_no_word, *fp_at = NULL, *sp_at = NULL; /* where these were read */
+    struct walk_place p = walk_place_of(&here);
+    uintptr_t page = 0;
     struct walk_step *const first = walk_steps(t), *const none = t->fresh;
     struct walk_step *join = first + t->count - 1, *f = none;
     struct walk_step *const full = none + max;
@@ -380,14 +380,12 @@ NOINLINE unsigned walk_again(struct walk_trace *t, const struct walk_state *from
     enum stepped how;
 
     for (;;) {
-        while (join->sp < sp) join--;
-        if (join->sp == sp && join->pc == pc && (!join->needs_fp || join->fp == fp)) {
+        while (join->sp < p.sp) join--;
+        if (join->sp == p.sp && join->pc == p.pc && (!join->needs_fp || join->fp == p.fp)) {
             struct walk_step *same = walk_verified(t, join);
             size_t all = (size_t)(f - none) + (size_t)(join - first) + 1;
             if (likely(same == first && (t->complete ? all <= max : all == max))) {
-                join->pc_at = pc_at;
-                join->fp_at = fp_at;
-                join->sp_at = sp_at;
+                walk_note_read(join, &p);
                 walk_say_same(join);
                 unsigned kept = (unsigned)(join - first) + 1;
                 put(t, kept, f);
@@ -398,16 +396,9 @@ NOINLINE unsigned walk_again(struct walk_trace *t, const struct walk_state *from
                it may be old. */
             for (; join > same && f < full; join--, f++) {
                 *f = *join;
-                f->fp = fp;
-                f->pc_at = pc_at;
-                f->fp_at = fp_at;
-                f->sp_at = sp_at;
-                pc_at = join[-1].pc_at;
-                fp_at = join[-1].fp_at;
-                sp_at = join[-1].sp_at;
-                pc = join[-1].pc;
-                sp = join[-1].sp;
-                if (fp_at) fp = *fp_at;
+                f->fp = p.fp;
+                walk_note_read(f, &p);
+                walk_to_caller(&p, join - 1);
             }
             join--;
         }
@@ -415,39 +406,26 @@ NOINLINE unsigned walk_again(struct walk_trace *t, const struct walk_state *from
             *end = WALK_FULL;
             break;
         }
-        f->pc = pc;
-        f->sp = sp;
-        f->fp = fp;
-        f->pc_at = pc_at;
-        f->fp_at = fp_at;
-        f->sp_at = sp_at;
-        const struct walk_quick *q = walk_quick_of(t, pc);
-        if (likely(q->pc == pc && !exact && !(q->cfa & 2))) {
-            int32_t offset = q->cfa;
-            f->uses_fp = offset & 1;
-            uintptr_t cfa = (offset & 1 ? fp - 1 : sp) + (uintptr_t)(intptr_t)offset;
+        walk_note(f, &p);
+        const struct walk_quick *q = walk_quick_of(t, p.pc);
+        if (likely(q->pc == p.pc && !exact && !(q->cfa & 2))) {
+            f->uses_fp = q->cfa & 1;
+            uintptr_t cfa = walk_quick_cfa(&p, q);
             f++;
-            if (unlikely(cfa <= sp || cfa % 8 != 0)) goto complete;
-            pc_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
-            fp_at = sp_at = NULL;
-            if (q->fp) {
-                fp_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
-                fp = *fp_at;
-            }
-            pc = code_at((uintptr_t)pc_at);
-            sp = cfa;
-            if (likely(pc >= WALK_LOWEST_CODE)) continue;
+            if (unlikely(cfa <= p.sp || cfa % 8 != 0)) goto complete;
+            walk_quick_step(&p, q, cfa);
+            if (likely(p.pc >= WALK_LOWEST_CODE)) continue;
             goto complete;
         }
         {
-            struct walk_state s = {.pc = pc, .sp = sp, .fp = fp, .lr = here.lr};
+            struct walk_state s = {.pc = p.pc, .sp = p.sp, .fp = p.fp, .lr = here.lr};
             struct read_from at;
             uintptr_t readable = page;
             f->uses_fp = true;
             how = slow_step(t, f++, &s, exact, &readable, &at);
             here.lr = s.lr;
             page = readable;
-            pc = s.pc, sp = s.sp, fp = s.fp, pc_at = at.pc, fp_at = at.fp, sp_at = at.sp;
+            p = (struct walk_place){s.pc, s.sp, s.fp, at.pc, at.fp, at.sp};
         }
         if (how == STEP_END) goto complete;
         if (unlikely(how == STEP_STUCK)) {

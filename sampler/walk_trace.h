@@ -77,6 +77,62 @@ static ALWAYS_INLINE void walk_say_same(struct walk_step *of)
     of->same = of->sp_at ? 1 : of->check_fp ? 0 : of->pc; /* with sp_at, pc_at is that of no word */
 }
 
+/* A frame on the way outwards, and where its values were read. */
+struct walk_place {
+    uintptr_t pc, sp, fp;
+    const uintptr_t *pc_at, *fp_at, *sp_at;
+};
+
+static ALWAYS_INLINE struct walk_place walk_place_of(const struct walk_state *s)
+{
+    return (struct walk_place){s->pc, s->sp, s->fp, &walk_no_word, NULL, NULL};
+}
+
+static ALWAYS_INLINE void walk_note_read(struct walk_step *f, const struct walk_place *p)
+{
+    f->pc_at = p->pc_at;
+    f->fp_at = p->fp_at;
+    f->sp_at = p->sp_at;
+}
+
+static ALWAYS_INLINE void walk_note(struct walk_step *f, const struct walk_place *p)
+{
+    f->pc = p->pc;
+    f->sp = p->sp;
+    f->fp = p->fp;
+    walk_note_read(f, p);
+}
+
+/* On to the caller, a step of the previous walk which is as it was; its fp, where nothing needed it, may be another. */
+static ALWAYS_INLINE void walk_to_caller(struct walk_place *p, const struct walk_step *caller)
+{
+    p->pc_at = caller->pc_at;
+    p->fp_at = caller->fp_at;
+    p->sp_at = caller->sp_at;
+    p->pc = caller->pc;
+    p->sp = caller->sp;
+    if (p->fp_at) p->fp = *p->fp_at;
+}
+
+/* Where a rule at hand says that the frame ends. */
+static ALWAYS_INLINE uintptr_t walk_quick_cfa(const struct walk_place *p, const struct walk_quick *q)
+{
+    return (q->cfa & 1 ? p->fp - 1 : p->sp) + (uintptr_t)(intptr_t)q->cfa;
+}
+
+/* On to the caller by that rule. */
+static ALWAYS_INLINE void walk_quick_step(struct walk_place *p, const struct walk_quick *q, uintptr_t cfa)
+{
+    p->pc_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->ra);
+    p->fp_at = p->sp_at = NULL;
+    if (q->fp) {
+        p->fp_at = (const uintptr_t *)(cfa + (uintptr_t)(intptr_t)q->fp);
+        p->fp = *p->fp_at;
+    }
+    p->pc = walk_code_at(p->pc_at);
+    p->sp = cfa;
+}
+
 /* Are all the frames outwards of `from` as they were?  Reads what a walk would read. */
 static ALWAYS_INLINE bool walk_all_same(const struct walk_trace *t, const struct walk_step *from)
 {
