@@ -109,23 +109,16 @@ static void by_links(struct words *to, uint32_t thread, long infos, char *text, 
 }
 
 /* Room of the calling thread's descriptor table; 0 if unknown. */
-static uint64_t table_size(char *buffer)
+static uint64_t table_size(void)
 {
-    struct proc_text text;
-    uint64_t size = 0;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, TEXT_BYTES) != 0) return 0;
-    for (const char *line; (line = proc_line(&text));) {
-        const char *value = proc_after(line, "FDSize:");
-        if (value) proc_decimal(proc_skip_spaces(value), &size);
-    }
-    proc_close(&text);
-    return size;
+    uint64_t size;
+    return proc_status("FDSize:", &size) ? size : 0;
 }
 
 /* False if it cannot be done, or a table with few descriptors is so large that links are better. */
 static bool by_asking(struct words *to, long infos, char *text)
 {
-    uint64_t size = table_size(text);
+    uint64_t size = table_size();
     long stranger = size == 0 || size > MOST_ASKED ? -1 : raw_syscall(SYS_eventfd2, 0, EFD_CLOEXEC);
     if (stranger < 0) return false;
     struct epoll_event event = {0};

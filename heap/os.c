@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -64,6 +65,17 @@ void os_unmap(void *address, size_t bytes) { raw_syscall(SYS_munmap, address, by
 void os_discard(void *address, size_t bytes)
 {
     raw_syscall(SYS_madvise, address, bytes, MADV_DONTNEED);
+}
+
+bool os_replace(void *address, size_t bytes)
+{
+    return raw_syscall(SYS_mmap, address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (long)address;
+}
+
+long os_read_own(void *to, uintptr_t from, size_t bytes)
+{
+    struct iovec there = {to, bytes}, here = {(void *)from, bytes};
+    return raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &there, 1, &here, 1, 0);
 }
 
 void os_prefer_huge(void *address, size_t bytes)

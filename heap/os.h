@@ -21,6 +21,13 @@ void os_unmap(void *address, size_t bytes);
 /* Gives the pages back; they read as zero when touched again. */
 void os_discard(void *address, size_t bytes);
 
+/* The same where they may be mapped otherwise now (a file's): fresh private memory takes the place of whatever is there.  False: too many mappings. */
+bool os_replace(void *address, size_t bytes);
+
+/* Copies from the process's own memory where it may not be readable, or mapped: the bytes that could be read, all of them or up to the end of a page;
+   negative: none. */
+long os_read_own(void *to, uintptr_t from, size_t bytes);
+
 /* Asks for huge pages in the range; a hint.  Only where a good deal is mapped, OS_HUGE_FROM: a huge page
    is cleared as a whole, is made by compaction where memory is in pieces, and on a virtual machine is seldom one that the host has there (a
    process of 160 MB took four times as long for its pages), while what it saves grows with the memory that is used. */

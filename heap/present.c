@@ -109,20 +109,8 @@ static bool mincore_works(struct present *p)
 
 static bool nothing_swapped(void)
 {
-    char buffer[512];
-    struct proc_text text;
-    bool none = false;
-    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0)
-        return false;
-    for (const char *line; (line = proc_line(&text));) {
-        const char *value = proc_after(line, "VmSwap:");
-        if (!value) continue;
-        uint64_t kib;
-        none = proc_decimal(proc_skip_spaces(value), &kib) != value && kib == 0;
-        break;
-    }
-    proc_close(&text);
-    return none;
+    uint64_t kib;
+    return proc_status("VmSwap:", &kib) && kib == 0;
 }
 
 void present_start(struct present *p, enum present_way at_best)

@@ -111,3 +111,19 @@ const char *proc_skip_spaces(const char *text)
     while (*text == ' ' || *text == '\t') text++;
     return text;
 }
+
+bool proc_status(const char *key, uint64_t *to)
+{
+    char buffer[512];
+    struct proc_text text;
+    bool found = false;
+    if (proc_open(&text, AT_FDCWD, "/proc/thread-self/status", buffer, sizeof buffer) != 0) return false;
+    for (const char *line; !found && (line = proc_line(&text));) {
+        const char *value = proc_after(line, key);
+        if (!value) continue;
+        value = proc_skip_spaces(value);
+        found = proc_decimal(value, to) != value;
+    }
+    proc_close(&text);
+    return found;
+}

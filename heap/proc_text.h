@@ -35,4 +35,7 @@ const char *proc_find(const char *text, const char *word);
 
 const char *proc_skip_spaces(const char *text);
 
+/* The number behind `key` ("VmSwap:") in the calling thread's status; false if there is none or it cannot be read.  A descriptor meanwhile. */
+bool proc_status(const char *key, uint64_t *to);
+
 #endif

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
@@ -80,8 +79,7 @@ bool seal_covers(uintptr_t from, uintptr_t to)
 
 bool seal_make_plain(uintptr_t from, uintptr_t to)
 {
-    long r = raw_syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (r != (long)from) return false;
+    if (!os_replace((void *)from, to - from)) return false;
     /* As long as it is empty, so that it becomes one mapping with its neighbours again. */
     if (huge_is_preferred(from)) os_prefer_huge((void *)from, to - from);
     return true;
@@ -160,8 +158,7 @@ static bool is_empty(uintptr_t page)
 {
     uintptr_t words[PIECE / sizeof(uintptr_t)], any = 0;
     for (uintptr_t at = page; at < page + OS_PAGE && !any; at += PIECE) {
-        struct iovec to = {words, PIECE}, from = {(void *)at, PIECE};
-        if (raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0) != PIECE) return false;
+        if (os_read_own(words, at, PIECE) != PIECE) return false;
         for (unsigned i = 0; i < PIECE / sizeof *words; i++) any |= words[i];
     }
     return !any;
@@ -211,8 +208,7 @@ void seal_lift(void)
         if (raw_syscall(SYS_madvise, from, end - from, MADV_POPULATE_READ) == 0) continue;
         for (uintptr_t at = from; at < end; at += OS_PAGE) {
             char byte;
-            struct iovec to = {&byte, 1}, one = {(void *)at, 1};
-            raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &one, 1, 0);
+            os_read_own(&byte, at, 1);
         }
     }
 }

@@ -1,11 +1,11 @@
 /* disturb.c: which blocked system calls a signal of ours must not reach.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/disturb.h"
+#include "heap/os.h"
 #include "heap/syscall.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct range {
@@ -135,15 +135,9 @@ static bool is_transfer(long nr)
 static bool in_wrapper(uint64_t sp)
 {
     uintptr_t words[128];
-    struct iovec to = {words, sizeof words};
-    struct iovec from = {(void *)(uintptr_t)sp, sizeof words};
     size_t to_page_end = 4096 - (sp & 4095); /* a shorter read beats none at the stack's end */
-    long pid = raw_syscall(SYS_getpid, 0);
-    long n = raw_syscall(SYS_process_vm_readv, pid, &to, 1, &from, 1, 0);
-    if (n < 0 && to_page_end < sizeof words) {
-        from.iov_len = to_page_end;
-        n = raw_syscall(SYS_process_vm_readv, pid, &to, 1, &from, 1, 0);
-    }
+    long n = os_read_own(words, (uintptr_t)sp, sizeof words);
+    if (n < 0 && to_page_end < sizeof words) n = os_read_own(words, (uintptr_t)sp, to_page_end);
     for (long i = 0; i < n / (long)sizeof words[0]; i++) {
         if (within(own_text, words[i])) return true;
     }
@@ -155,10 +149,8 @@ static bool in_wrapper(uint64_t sp)
 static bool is_timer_thread(const struct task_call *call)
 {
     uint64_t set = 0;
-    struct iovec to = {&set, sizeof set};
-    struct iovec from = {(void *)(uintptr_t)call->arguments[0], sizeof set};
     return call->number == SYS_rt_sigtimedwait && is_of_libc(call->pc) &&
-           raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0) == sizeof set &&
+           os_read_own(&set, (uintptr_t)call->arguments[0], sizeof set) == sizeof set &&
            set == (uint64_t)1 << (32 - 1);
 }
 

@@ -2,11 +2,10 @@
    (DF_STATIC_TLS); a heap knows where its thread's is.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/own_tls.h"
-#include "heap/syscall.h"
+#include "heap/os.h"
 #include "heap/thread_heap.h"
 
 #include <link.h>
-#include <sys/uio.h>
 
 static ptrdiff_t before; /* bytes of the block before heap_tls */
 static size_t bytes;     /* of the block; 0: not known */
@@ -35,9 +34,7 @@ size_t own_tls_most(void) { return bytes ? thread_heap_count() : 0; }
 static bool is_still(const struct heap_tls *tls, const struct thread_heap *h)
 {
     const struct thread_heap *heap = NULL;
-    struct iovec to = {&heap, sizeof heap}, from = {(void *)&tls->heap, sizeof heap};
-    long n = raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid, 0), &to, 1, &from, 1, 0);
-    return n == (long)sizeof heap && heap == h;
+    return os_read_own(&heap, (uintptr_t)&tls->heap, sizeof heap) == (long)sizeof heap && heap == h;
 }
 
 /* The words of the thread that has the heap of this number; NULL: none has. */
