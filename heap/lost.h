@@ -61,6 +61,17 @@ struct lost_totals {
 };
 void lost_totals(struct lost_totals *);
 
+/* Blocks that were called lost and that the program has used since, in whichever way; and their bytes. */
+static inline uint64_t lost_used(const struct lost_totals *t)
+{
+    return t->proofs[PROOF_FREED] + t->proofs[PROOF_RESIZED] + t->proofs[PROOF_WRITTEN] + t->proofs[PROOF_READ];
+}
+static inline uint64_t lost_used_bytes(const struct lost_totals *t)
+{
+    return t->proof_bytes[PROOF_FREED] + t->proof_bytes[PROOF_RESIZED] + t->proof_bytes[PROOF_WRITTEN] + t->proof_bytes[PROOF_READ];
+}
+_Static_assert(PROOFS == 5, "the four of use, and PROOF_REACHED, which a stale word can do, too");
+
 /* How many blocks of each size class are lost (HEAP_CLASS_LARGE: large ones). */
 void lost_of_classes(uint64_t to[HEAP_CLASSES]);
 

@@ -72,10 +72,8 @@ static NOINLINE void sum_up(unsigned long mark, struct gleaner_leaks *leaks)
     lost_each(count, &(struct since){mark, leaks});
     lost_totals(&totals);
     leaks->unrecorded = (struct gleaner_count){totals.unrecorded, totals.unrecorded_bytes};
-    for (unsigned i = PROOF_FREED; i < PROOF_REACHED; i++) {
-        leaks->false_lost.blocks += totals.proofs[i];
-        leaks->false_lost.bytes += totals.proof_bytes[i];
-    }
+    leaks->false_lost.blocks += lost_used(&totals);
+    leaks->false_lost.bytes += lost_used_bytes(&totals);
 }
 
 int gleaner_leak_check(unsigned long mark, struct gleaner_leaks *leaks)

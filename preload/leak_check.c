@@ -249,8 +249,7 @@ int leak_check_at_exit(int error, bool report, int fd)
                      "==%d== Gleaner: nothing lost%s; called lost before, and used by the program "
                      "since: %lu object(s)\n",
                      (int)raw_syscall(SYS_getpid, 0), t.lost ? " that no suppression names" : "",
-                     (unsigned long)(t.proofs[PROOF_FREED] + t.proofs[PROOF_RESIZED] +
-                                     t.proofs[PROOF_WRITTEN] + t.proofs[PROOF_READ]));
+                     (unsigned long)lost_used(&t));
         }
     }
     leave();

@@ -426,8 +426,7 @@ static void put_all(struct leaks *l, const struct leak_text_options *o,
             put(&t, "Possibly lost, not counted: %lu byte(s) in %lu object(s)\n",
                 (unsigned long)l->possible_bytes, (unsigned long)l->possible);
         put(&t, "Called lost so far, and used by the program since: %lu object(s)\n",
-            (unsigned long)(now.proofs[PROOF_FREED] + now.proofs[PROOF_RESIZED] +
-                            now.proofs[PROOF_WRITTEN] + now.proofs[PROOF_READ]));
+            (unsigned long)lost_used(&now));
         put(&t, "SUMMARY: Gleaner: %lu byte(s) leaked in %lu allocation(s).\n",
             (unsigned long)(sum->bytes + sum->unrecorded_bytes), (unsigned long)(sum->blocks + sum->unrecorded));
     }

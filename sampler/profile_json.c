@@ -101,12 +101,6 @@ static void total(struct protobuf *b, const char *key, uint64_t objects, uint64_
 static void totals(struct protobuf *b, const struct heap_stats *s, const struct lost_totals *lost,
                    const struct reclaim_figures *reclaim)
 {
-    uint64_t wrong = 0, wrong_bytes = 0;
-    for (unsigned i = 0; i < PROOFS; i++) {
-        if (i == PROOF_REACHED) continue; /* a stale word can do that, too */
-        wrong += lost->proofs[i];
-        wrong_bytes += lost->proof_bytes[i];
-    }
     text(b, ",\"totals\":{");
     total(b, "alloc", s->allocated, s->allocated_bytes);
     total(b, "live", s->live, s->live_bytes);
@@ -117,7 +111,7 @@ static void totals(struct protobuf *b, const struct heap_stats *s, const struct 
     total(b, "unrecorded", lost->unrecorded, lost->unrecorded_bytes);
     total(b, "reclaimed", reclaim->reclaimed, reclaim->reclaimed_bytes);
     total(b, "quarantined", lost->quarantined, lost->quarantined_bytes);
-    total(b, "false_lost", wrong, wrong_bytes);
+    total(b, "false_lost", lost_used(lost), lost_used_bytes(lost));
     total(b, "reached_again", lost->proofs[PROOF_REACHED], lost->proof_bytes[PROOF_REACHED]);
     profile_put(b, "\"peak\":{\"bytes\":%lu", (unsigned long)s->peak_bytes);
     seconds(b, "time", s->peak_time);
