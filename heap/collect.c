@@ -13,6 +13,7 @@
 #include "heap/registers.h"
 #include "heap/remember.h"
 #include "heap/roots.h"
+#include "heap/seal.h"
 #include "heap/syscall.h"
 #include "heap/vet.h"
 #include "heap/white.h"
@@ -145,7 +146,7 @@ static bool has_rings(const struct maps *maps)
     return false;
 }
 
-void collect_major(struct verdict *v, const struct cut *cut, const struct collect_options *options)
+static void mark_and_find(struct verdict *v, const struct cut *cut, const struct collect_options *options)
 {
     uint64_t began = collect_clock();
     struct load_all load;
@@ -205,6 +206,14 @@ done_roots:
     roots_free(&roots);
     present_end(&present);
     load_all_end(&load);
+}
+
+void collect_major(struct verdict *v, const struct cut *cut, const struct collect_options *options)
+{
+    if (!options->frozen) seal_look(options->at_best);
+    seal_lift();
+    mark_and_find(v, cut, options);
+    if (!options->frozen) seal_lower(options->at_best);
     atomic_store(&v->done, 1);
 }
 

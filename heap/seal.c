@@ -188,16 +188,21 @@ static void look_at_large(struct present *p)
     }
 }
 
-void seal_look(struct present *p)
+void seal_look(enum present_way at_best)
 {
+    struct present present;
     if (!seal_any()) return;
-    for (uint32_t i = 0; i < seal_table->count; i++) {
+    present_start(&present, at_best);
+    bool tells = present.way <= PRESENT_PAGEMAP;
+    if (!tells) doubtful = true;
+    for (uint32_t i = 0; tells && i < seal_table->count; i++) {
         const struct seal_range *r = &seal_table->range[i];
-        struct look look = {.present = p, .range = r};
-        if (!present_each(p, r->from, r->to, PRESENT_ALL, note_broken, &look)) doubtful = true;
+        struct look look = {.present = &present, .range = r};
+        if (!present_each(&present, r->from, r->to, PRESENT_ALL, note_broken, &look)) doubtful = true;
         if (look.broken && seal_is_locked(r->from)) doubtful = true; /* mlockall brings all pages in, which is no access to any */
     }
-    look_at_large(p);
+    if (tells) look_at_large(&present);
+    present_end(&present);
 }
 
 /* Not by loads: the program may have taken the access away. */
@@ -237,12 +242,16 @@ static void lower_before(uintptr_t from, uintptr_t to, void *user)
 }
 
 /* What was written holds all there is of it, also where seal_look could not see that (it was swapped out, or pagemap cannot be read any more). */
-void seal_lower(struct present *p)
+void seal_lower(enum present_way at_best)
 {
-    for (uint32_t i = 0; seal_any() && p->way <= PRESENT_PAGEMAP && i < seal_table->count; i++) {
+    struct present present;
+    if (!seal_any()) return;
+    present_start(&present, at_best);
+    for (uint32_t i = 0; present.way <= PRESENT_PAGEMAP && i < seal_table->count; i++) {
         struct lowering l = {&seal_table->range[i], seal_table->range[i].from};
-        if (present_each(p, l.at, l.range->to, PRESENT_COPIED, lower_before, &l)) lower_to(&l, l.range->to);
+        if (present_each(&present, l.at, l.range->to, PRESENT_COPIED, lower_before, &l)) lower_to(&l, l.range->to);
     }
+    present_end(&present);
 }
 
 /* ---- what follows from it ---- */

@@ -45,12 +45,13 @@ void seal_returned(uintptr_t block, size_t bytes);
 
 /* ---- in the pause; raw system calls, a descriptor table of the caller's own ---- */
 
-/* Which seals are broken? */
-void seal_look(struct present *);
+/* Which seals are broken?  Where that cannot be told they are in doubt. */
+void seal_look(enum present_way at_best);
 
-/* For a collection in place, after seal_look: it may read all pages between these two, of which a marker passes over those that are absent. */
+/* collect_major, which may read all pages between these two, and of which the marker passes over those that are absent; in place after seal_look.  What
+   a snapshot child reads is its own, and needs no seal_lower. */
 void seal_lift(void);
-void seal_lower(struct present *);
+void seal_lower(enum present_way at_best);
 
 /* The next step of what was planned: dissolves the old seals, then makes new ones, some MiB at a time.  True if there is more. */
 bool seal_renew(struct present *);

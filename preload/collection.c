@@ -18,7 +18,6 @@
 #include "heap/probes.h"
 #include "heap/reclaim.h"
 #include "heap/remember.h"
-#include "heap/seal.h"
 #include "heap/stats.h"
 #include "heap/syscall.h"
 #include "heap/thread_heap.h"
@@ -157,7 +156,6 @@ static void mark_in_child(void *unused)
     } else {
         const struct collect_options options = frozen_options();
         if (reclaims) starved_in_child();
-        seal_lift();
         if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0), &verdict->sharer);
         collect_major(verdict, &cut, &options);
     }
@@ -186,17 +184,6 @@ static bool snapshot_is_in_vain(void)
 static void verify_heap(void)
 {
     if (verify && !take_cut_found_us_at_work()) heap_verify(say);
-}
-
-static void look_at_seals(bool afterwards)
-{
-    struct present present;
-    if (!seal_any()) return;
-    present_start(&present, at_best);
-    if (afterwards) seal_lower(&present);
-    else if (present.way <= PRESENT_PAGEMAP) seal_look(&present);
-    else seal_doubt();
-    present_end(&present);
 }
 
 static void inside(const struct stop_result *result, void *unused)
@@ -233,10 +220,7 @@ static void inside(const struct stop_result *result, void *unused)
     if (snapshot) now.why_not = take_cut(&cut, result, false);
     if (now.why_not) return;
     if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0), &verdict->sharer);
-    look_at_seals(false);
-    seal_lift();
     collect_major(verdict, &cut, &options);
-    look_at_seals(true);
 }
 
 /* ---- afterwards ---- */
@@ -541,7 +525,6 @@ bool collection_in_snapshot(void)
     }
     v->room = room;
     const struct collect_options options = frozen_options();
-    seal_lift();
     collect_major(v, &cut, &options);
     asked.complete = v->complete;
     asked.why_not = v->why_not;

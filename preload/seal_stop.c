@@ -6,25 +6,20 @@
 
 struct work {
     enum present_way at_best;
-    bool done, more;
+    bool more;
 };
 
 static void look(const struct stop_result *result, void *argument)
 {
-    struct work *w = argument;
-    struct present present;
-    if (!result->complete) return;
-    present_start(&present, w->at_best);
-    w->done = present.way <= PRESENT_PAGEMAP;
-    if (w->done) seal_look(&present);
-    present_end(&present);
+    const enum present_way *at_best = argument;
+    if (result->complete) seal_look(*at_best);
+    else seal_doubt();
 }
 
 void seal_stop_look(enum present_way at_best)
 {
-    struct work w = {.at_best = at_best};
     if (!seal_any()) return;
-    if (!stop_world(&(struct stop_job){.inside = look, .argument = &w, .deep = true}) || !w.done) seal_doubt();
+    if (!stop_world(&(struct stop_job){.inside = look, .argument = &at_best, .deep = true})) seal_doubt();
 }
 
 static void renew(const struct stop_result *result, void *argument)

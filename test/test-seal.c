@@ -116,18 +116,7 @@ static void apply(void *const *block, unsigned n)
 
 static void look(void)
 {
-    struct present present;
-    present_start(&present, PRESENT_SCAN);
-    seal_look(&present);
-    present_end(&present);
-}
-
-static void lower(enum present_way at_best)
-{
-    struct present present;
-    present_start(&present, at_best);
-    seal_lower(&present);
-    present_end(&present);
+    seal_look(PRESENT_SCAN);
 }
 
 static void renew_by(bool make, enum present_way at_best)
@@ -293,7 +282,7 @@ START_TEST(collector_reads)
     look();
     seal_lift();
     for (unsigned i = 0; i < 40; i++) ck_assert(is_whole(block[i]));
-    lower(PRESENT_SCAN);
+    seal_lower(PRESENT_SCAN);
     look();
     apply(block, 40);
     ck_assert_uint_eq(did.reclaimed, 40);
@@ -424,7 +413,7 @@ START_TEST(protection_stays)
     if (!before) ck_assert_int_eq(mprotect(block[2], 1 << 18, protection), 0);
     look();
     seal_lift();
-    lower(PRESENT_SCAN);
+    seal_lower(PRESENT_SCAN);
     renew(false);
     struct maps maps;
     ck_assert(maps_read(&maps, "/proc/self/maps"));
@@ -561,7 +550,7 @@ START_TEST(written_and_not_looked_at)
     for (unsigned i = 0; i < 8; i++) memset(block[i], 0x77, 1 << 16);
     seal_doubt();
     seal_lift();
-    lower(ways[_i]);
+    seal_lower(ways[_i]);
     renew_by(false, ways[_i]);
     ck_assert_uint_eq(mappings_of_files(), 0);
     ck_assert_uint_eq(sealed(), 0);
