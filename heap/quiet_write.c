@@ -14,7 +14,8 @@ struct quiet quiet_begin(void)
     struct quiet before = {0, 0};
     uint64_t block = OF_WRITES;
     raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &before.mask, sizeof block);
-    raw_syscall(SYS_rt_sigpending, &before.pending, sizeof before.pending);
+    /* What was not blocked is not pending. */
+    if (before.mask & OF_WRITES) raw_syscall(SYS_rt_sigpending, &before.pending, sizeof before.pending);
     return before;
 }
 
@@ -28,13 +29,10 @@ void quiet_end(struct quiet before)
     raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before.mask, 0L, sizeof before.mask);
 }
 
-/* By two calls more only: a line may be written under a seccomp filter, which knows these.  What was not blocked is not pending. */
+/* By two calls more only: a line may be written under a seccomp filter, which knows these. */
 long quiet_write(int fd, const void *bytes, size_t n)
 {
-    struct quiet before = {0, 0};
-    uint64_t block = OF_WRITES;
-    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &before.mask, sizeof block);
-    if (before.mask & OF_WRITES) raw_syscall(SYS_rt_sigpending, &before.pending, sizeof before.pending);
+    struct quiet before = quiet_begin();
     long r = raw_syscall(SYS_write, fd, bytes, n);
     if (r == -EPIPE || r == -EFBIG) quiet_end(before);
     else raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before.mask, 0L, sizeof before.mask);
