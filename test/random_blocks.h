@@ -3,33 +3,13 @@
 #ifndef GLEANER_TEST_RANDOM_BLOCKS_H
 #define GLEANER_TEST_RANDOM_BLOCKS_H
 
+#include "random_number.h"
+
 #include <stddef.h>
-#include <stdint.h>
-
-#define GUARD 0x5a5a1234cafe8765u /* the pointer guard of mangled pointers */
-
-static uint64_t random_state;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    return random_state ^= random_state << 17;
-}
 
 static void seed(uint64_t n)
 {
     random_state = n * 0x9e3779b97f4a7c15u + 1;
-}
-
-static uintptr_t mangled(uintptr_t address)
-{
-#if defined(__x86_64__)
-    address ^= GUARD;
-    return address << 17 | address >> 47;
-#else
-    return address ^ GUARD;
-#endif
 }
 
 static size_t random_size(void)

@@ -11,6 +11,7 @@
 #include "sampler/sampler.h"
 #include "sampler/stack_cache.h"
 #include "sampler/tracked.h"
+#include "no_short_stacks.h"
 #include "suite.h"
 
 #include <check.h>
@@ -56,18 +57,6 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
     (void)one_frame;
     return stack_now;
 }
-uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame)
-{
-    (void)frame;
-    return stack_capture_cached(cache, NULL);
-}
-uint32_t stack_again(struct stack_cache *cache, const uintptr_t *frame)
-{
-    (void)cache;
-    (void)frame;
-    return 0;
-}
-_Atomic uint32_t module_epoch_now;
 
 /* Every third block is old, by its address. */
 static bool is_old(const void *block)

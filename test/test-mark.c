@@ -2,6 +2,7 @@
 
    The oracle knows every block by its number; edges are remembered apart from the heap, reachability is a fixed point over them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "random_number.h"
 #include "heap/collect.h"
 #include "heap/heap.h"
 #include "heap/mark_team.h"
@@ -14,7 +15,6 @@
 
 #define BLOCKS 3000
 #define EDGES 4
-#define GUARD 0x5a5a1234cafe8765u
 
 struct node {
     uintptr_t block;
@@ -24,15 +24,6 @@ struct node {
 };
 
 static struct node node[BLOCKS];
-static uint64_t state;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
 static size_t random_size(void)
 {
     switch (random_number() % 20) {
@@ -52,13 +43,7 @@ static uintptr_t pointer_to(const struct node *n)
     }
     switch (random_number() % 6) {
     case 0: return plain | (random_number() & 0xffff) << 48;
-    case 1:
-#if defined(__x86_64__)
-        plain ^= GUARD;
-        return plain << 17 | plain >> 47;
-#else
-        return plain ^ GUARD;
-#endif
+    case 1: return mangled(plain);
     }
     return plain;
 }
@@ -75,7 +60,7 @@ static uintptr_t noise(void)
 
 static void build(uint64_t seed)
 {
-    state = seed * 0x9e3779b97f4a7c15u + 1;
+    random_state = seed * 0x9e3779b97f4a7c15u + 1;
     for (unsigned i = 0; i < BLOCKS; i++) {
         struct node *n = &node[i];
         n->asked = random_size();
@@ -202,7 +187,7 @@ START_TEST(a_team_marks_each_block_once)
     enum { WIDE = 40000 };
     struct white w;
     struct mark_stats stats;
-    state = 12345;
+    random_state = 12345;
     uintptr_t *table = heap_malloc(WIDE * 8);
     for (unsigned i = 0; i < WIDE; i++) {
         uintptr_t *child = heap_malloc(64);

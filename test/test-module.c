@@ -4,6 +4,7 @@
 #include "sampler/module.h"
 #include "sampler/sampler.h"
 #include "sampler/stack.h"
+#include "relay_library.h"
 #include "suite.h"
 
 #include <check.h>
@@ -95,24 +96,10 @@ END_TEST
 
 /* The two libraries export a function that calls back and are of one size, so that the loader maps
    the second where the first was. */
-typedef void relay_fn(void (*)(void));
-
 static uint32_t taken;
 static void take(void)
 {
     taken = stack_capture(NULL);
-}
-
-static void *open_library(const char *name, uintptr_t *start)
-{
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", getenv("GLEANER_TEST_LIBRARIES"), name);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    ck_assert_msg(library != NULL, "%s", dlerror());
-    struct link_map *map;
-    ck_assert_int_eq(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
-    *start = map->l_addr;
-    return library;
 }
 
 static const struct module *module_in(uint32_t stack, const char *name)

@@ -12,6 +12,7 @@
 #include "heap/reclaimed.h"
 #include "heap/tag.h"
 #include "heap/white.h"
+#include "random_number.h"
 #include "suite.h"
 
 #include <check.h>
@@ -633,21 +634,12 @@ END_TEST
 
 /* ---- islands ---- */
 
-static uint64_t state = 88172645463325252;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
 START_TEST(islands_against_an_oracle)
 {
     enum { N = 60 };
     static const size_t some[] = {64, 500, 4000, 60000, 400000};
     heap_start(NULL);
-    state += (uint64_t)_i * 7919;
+    random_state += (uint64_t)_i * 7919;
     uintptr_t *block[N];
     unsigned of[N];
     for (unsigned i = 0; i < N; i++) {

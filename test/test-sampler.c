@@ -11,6 +11,7 @@
 #include "sampler/site.h"
 #include "sampler/stack_cache.h"
 #include "sampler/tracked.h"
+#include "no_short_stacks.h"
 #include "suite.h"
 
 #include <check.h>
@@ -65,18 +66,6 @@ uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
     captured_awake += suspended == 0;
     return stack_now;
 }
-uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame)
-{
-    (void)frame;
-    return stack_capture_cached(cache, NULL);
-}
-uint32_t stack_again(struct stack_cache *cache, const uintptr_t *frame)
-{
-    (void)cache;
-    (void)frame;
-    return 0;
-}
-_Atomic uint32_t module_epoch_now;
 
 /* ---- an allocator that only counts, as the heap does it ---- */
 

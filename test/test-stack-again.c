@@ -7,7 +7,9 @@
 #include "sampler/stack_cache.h"
 #include "sampler/unwind.h"
 
+#include "relay_library.h"
 #include "suite.h"
+#include "wander.h"
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
@@ -170,42 +172,13 @@ START_TEST(aligned_stacks_that_come_again)
 }
 END_TEST
 
-NOINLINE static void wander(unsigned *state, unsigned depth)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        if (*state >> 16 & 1) allocate();
-        if (*state >> 17 & 1) allocate();
-        if (depth == 0) continue;
-        switch (*state >> 20 & 3) {
-        case 0: {
-            char room[16 + (*state >> 24) % 5 * 40];
-            __asm__ volatile("" : : "r"(room) : "memory");
-            wander(state, depth - 1);
-            __asm__ volatile("" : : "r"(room) : "memory");
-            break;
-        }
-        case 1: {
-            _Alignas(64) char room[64];
-            __asm__ volatile("" : : "r"(room) : "memory");
-            wander(state, depth - 1);
-            __asm__ volatile("" : : "r"(room) : "memory");
-            break;
-        }
-        default:
-            wander(state, depth - 1);
-        }
-        __asm__ volatile("");
-    }
-}
-
 /* Frames of many shapes come and go at the same places; all ways are taken. */
 START_TEST(stacks_wander)
 {
     unsigned state = 4711;
     start(64);
-    wander(&state, 6);
-    wander(&state, 6);
+    wander(&state, 6, allocate);
+    wander(&state, 6, allocate);
     ck_assert_uint_gt(found, 100);
     ck_assert_uint_gt(again, 100);
     if (!SANITIZED) ck_assert_uint_gt(walked, 10);
@@ -217,9 +190,9 @@ START_TEST(stacks_are_cut)
 {
     unsigned state = 42, flags;
     start(9);
-    wander(&state, 7);
+    wander(&state, 7, allocate);
     start(9);
-    wander(&state, 3);
+    wander(&state, 3, allocate);
     stack_get(latest, NULL, 0, &flags);
     ck_assert_uint_gt(found, 0);
 }
@@ -476,20 +449,6 @@ START_TEST(own_frames_are_left_out)
 END_TEST
 
 /* ---- other code at the same address ---- */
-
-typedef void relay_fn(void (*)(void));
-
-static void *open_library(const char *name, uintptr_t *at)
-{
-    char path[600];
-    snprintf(path, sizeof path, "%s/%s", getenv("GLEANER_TEST_LIBRARIES"), name);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    ck_assert_msg(library != NULL, "%s", dlerror());
-    struct link_map *map;
-    ck_assert_int_eq(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
-    *at = map->l_addr;
-    return library;
-}
 
 /* The libraries' frames differ in size, so the rules at one address do. */
 START_TEST(another_library_at_its_place)

@@ -6,6 +6,7 @@
 #include "sampler/stack.h"
 #include "sampler/unwind.h"
 #include "suite.h"
+#include "wander.h"
 
 #include <check.h>
 #include <errno.h>
@@ -188,41 +189,11 @@ NOINLINE static void compare_with_glibc(void)
     compared++;
 }
 
-/* A random walk over the depths of the stack: the trace of the previous walk is reused in part, and
-   frames of many shapes (variable arrays, aligned variables) come and go at the same places. */
-NOINLINE static void wander(unsigned *state, unsigned depth)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        *state = *state * 1664525u + 1013904223u;
-        if (*state >> 16 & 1) compare_with_glibc();
-        if (depth == 0) continue;
-        switch (*state >> 20 & 3) {
-        case 0: {
-            char room[16 + (*state >> 24) % 5 * 40];
-            __asm__ volatile("" : : "r"(room) : "memory");
-            wander(state, depth - 1);
-            __asm__ volatile("" : : "r"(room) : "memory");
-            break;
-        }
-        case 1: {
-            _Alignas(64) char room[64];
-            __asm__ volatile("" : : "r"(room) : "memory");
-            wander(state, depth - 1);
-            __asm__ volatile("" : : "r"(room) : "memory");
-            break;
-        }
-        default:
-            wander(state, depth - 1);
-        }
-        __asm__ volatile("");
-    }
-}
-
 START_TEST(captures_wander)
 {
     unsigned state = 42;
     start();
-    wander(&state, 6);
+    wander(&state, 6, compare_with_glibc);
     ck_assert_uint_gt(compared, 100);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* test-vet-filter.c: what passes the filter of the vetting sweep, by each way the same, against one window after the other.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
+#include "random_number.h"
 #include "heap/mark.h"
 #include "heap/vet_filter.h"
 #include "suite.h"
@@ -11,15 +12,6 @@
 #include <sys/mman.h>
 
 #define MOST 700u
-
-static uint64_t state;
-
-static uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
 
 static int by_number(const void *a, const void *b)
 {
@@ -68,7 +60,7 @@ START_TEST(every_way_finds_the_same)
     uintptr_t guard = _i % 2 ? 0x8b8b8b8b12345678 & ~(uintptr_t)0xff : 0;
     uint32_t found[3][2 * MOST];
     static uint8_t page[2 * OS_PAGE];
-    state = 88172645463325252u + (unsigned)_i;
+    random_state = 88172645463325252u + (unsigned)_i;
     for (unsigned round = 0; round < 3000; round++) {
         size_t bytes = random_number() % (round % 10 ? 100 : MOST), n[3];
         uint8_t *at = page + random_number() % 64;

@@ -7,35 +7,16 @@
 #include "heap/heap.h"
 #include "heap/os.h"
 #include "heap/vet.h"
+#include "random_number.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define GUARD 0x5a5a1234cafe8765u
 #define WAYS 3
 #define BLOCKS_MOST 40000u
 #define ROOT_BYTES (64 * KIB)
-
-static uint64_t state = 88172645463325252u;
-
-static inline uint64_t random_number(void) /* xorshift64 (G. Marsaglia 2003) */
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
-static inline uintptr_t mangled(uintptr_t address)
-{
-#if defined(__x86_64__)
-    address ^= GUARD;
-    return address << 17 | address >> 47;
-#else
-    return address ^ GUARD;
-#endif
-}
 
 struct block {
     uintptr_t start;
