@@ -6,7 +6,6 @@
 
 #define MOST_FRAMES (8 * MIB)
 #define THREAD_DATA ((uintptr_t)2304) /* libc's of a thread (sizeof(struct pthread) of glibc 2.36) */
-#define SIGNAL_FRAME (64 * KIB)
 
 /* The run of present pages around an address. */
 static const struct root *run_around(const struct roots *roots, uintptr_t address)
@@ -136,15 +135,4 @@ const struct holders_thread *holders_tls_at(const struct holders_threads *t, uin
         else low = middle + 1;
     }
     return low < t->count && t->by_tls[low].tls <= address ? &t->by_tls[low] : NULL;
-}
-
-const struct holders_thread *holders_registers_at(const struct holders_threads *t, uintptr_t address)
-{
-    const struct holders_thread *nearest = NULL;
-    for (size_t i = 0; i < t->count; i++) {
-        uintptr_t context = (uintptr_t)t->by_frames[i].thread->context;
-        if (context == 0 || address - context >= SIGNAL_FRAME) continue;
-        if (!nearest || context > (uintptr_t)nearest->thread->context) nearest = &t->by_frames[i];
-    }
-    return nearest;
 }

@@ -34,7 +34,4 @@ const struct holders_thread *holders_tls_at(const struct holders_threads *, uint
 /* Index in by_frames of the first thread whose frames end after the address; `count` if there is none. */
 size_t holders_frames_from(const struct holders_threads *, uintptr_t address);
 
-/* The thread whose registers a signal frame holds in which the address lies; NULL if there is none. */
-const struct holders_thread *holders_registers_at(const struct holders_threads *, uintptr_t address);
-
 #endif

@@ -124,12 +124,6 @@ bool lost_claim(uint32_t number)
     return atomic_compare_exchange_strong(&r->block, &block, block | LOST_CLAIMED);
 }
 
-void lost_unclaim(uint32_t number)
-{
-    struct lost_record *r = lost_record_at(number);
-    atomic_fetch_and(&r->block, ~(uint64_t)LOST_CLAIMED);
-}
-
 static void count_proof(enum lost_proof how, uint64_t given)
 {
     atomic_fetch_add(&proofs[how], 1);

@@ -53,9 +53,8 @@ enum lost_step { LOST_LOOKED_AT, LOST_ENTERED, LOST_TAGGED /* not of large block
 HIDDEN extern void (*lost_step)(enum lost_step);
 
 /* Reclaim takes a lost block: true for who is first, be it this or a free of the program.  Its record stays until the next
-   collection, so that a free that is under way finds it; or goes back to what it was.  The holder of the gate. */
+   collection, so that a free that is under way finds it.  The holder of the gate. */
 bool lost_claim(uint32_t number);
-void lost_unclaim(uint32_t number);
 
 /* Somebody has used a lost block, as its contents or pages show: it will not be called lost again.  The holder of the gate. */
 void lost_disprove(uint32_t number, enum lost_proof);
