@@ -240,6 +240,7 @@ int main(void)
 {
     Suite *suite = suite_create("log");
     TCase *c = tcase_create("log");
+    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, enter_folder, leave_folder);
     tcase_add_test(c, lines);
     tcase_add_test(c, off);

@@ -346,6 +346,7 @@ int main(void)
 {
     Suite *suite = suite_create("config");
     TCase *tests = tcase_create("config");
+    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, defaults);
     tcase_add_test(tests, every_key);
     tcase_add_test(tests, rules_of_reclaim);

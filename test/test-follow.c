@@ -103,6 +103,7 @@ int main(void)
 {
     Suite *s = suite_create("follow");
     TCase *t = tcase_create("follow");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, test_cases);
     tcase_add_test(t, test_following_changes_nothing);
     tcase_add_test(t, test_own_environment);

@@ -131,6 +131,7 @@ int main(void)
 {
     Suite *suite = suite_create("LeakSanitizer's flags");
     TCase *c = tcase_create("flags");
+    tcase_set_timeout(c, 120);
     tcase_add_test(c, defaults);
     tcase_add_test(c, every_flag);
     tcase_add_test(c, mistakes_are_named);

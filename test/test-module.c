@@ -218,6 +218,7 @@ int main(void)
 {
     Suite *s = suite_create("module");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, main_program);
     tcase_add_test(t, bounds_as_in_maps);
     tcase_add_test(t, build_id);

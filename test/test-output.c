@@ -67,6 +67,7 @@ int main(void)
 {
     Suite *suite = suite_create("output");
     TCase *tests = tcase_create("names");
+    tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, expands, 0, (int)(sizeof names / sizeof *names));
     tcase_add_test(tests, stays_in_its_folder);
     tcase_add_test(tests, stays_in_its_buffer);

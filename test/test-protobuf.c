@@ -160,6 +160,7 @@ int main(void)
 {
     Suite *s = suite_create("protobuf");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, documented_examples);
     tcase_add_test(t, zero);
     tcase_add_test(t, long_bodies);

@@ -108,6 +108,7 @@ int main(void)
 {
     Suite *s = suite_create("random");
     TCase *t = tcase_create("random");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, split_mix_gives_the_published_outputs);
     tcase_add_test(t, streams_step_as_the_reference_does);
     tcase_add_test(t, each_stream_is_seeded_and_goes_its_own_way);

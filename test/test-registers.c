@@ -352,6 +352,7 @@ int main(void)
 {
     Suite *s = suite_create("registers");
     TCase *t = tcase_create("registers");
+    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, test_registers, 0, sizeof registers / sizeof *registers);
     tcase_add_test(t, test_stack_pointer);
     tcase_add_test(t, test_alternate_stack);

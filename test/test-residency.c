@@ -46,6 +46,7 @@ int main(void)
 {
     Suite *s = suite_create("residency");
     TCase *t = tcase_create("residency");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, test_areas);
     suite_add_tcase(s, t);
     return suite_run(s);

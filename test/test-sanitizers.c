@@ -79,6 +79,7 @@ int main(void)
 {
     Suite *suite = suite_create("sanitizers");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, planted_bug_is_found, 0, (int)(sizeof bugs / sizeof *bugs));
     suite_add_tcase(suite, t);
     return suite_run(suite);

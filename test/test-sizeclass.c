@@ -66,6 +66,7 @@ int main(void)
 {
     Suite *s = suite_create("sizeclass");
     TCase *t = tcase_create("tables");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, test_smallest_slot);
     tcase_add_test(t, test_waste);
     tcase_add_test(t, test_granules);

@@ -59,6 +59,7 @@ int main(void)
 {
     Suite *suite = suite_create("sort");
     TCase *c = tcase_create("sort");
+    tcase_set_timeout(c, 120);
     tcase_add_test(c, as_qsort);
     tcase_add_test(c, small_elements);
     suite_add_tcase(suite, c);

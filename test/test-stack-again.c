@@ -535,6 +535,7 @@ int main(void)
     backtrace(first, 2); /* loads libgcc */
     Suite *s = suite_create("stack again");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, stacks_that_come_again);
     tcase_add_test(t, aligned_stacks_that_come_again);
     tcase_add_test(t, stacks_wander);

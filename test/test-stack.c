@@ -330,6 +330,7 @@ int main(void)
     backtrace(first, 2); /* loads libgcc */
     Suite *s = suite_create("stack");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, interning);
     tcase_add_test(t, interning_threads);
     tcase_add_test(t, full_table);

@@ -118,6 +118,7 @@ int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *t = tcase_create("threads"); /* each test is a process of its own */
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, test_find_what_was_entered);
     tcase_add_test(t, test_crowded_places);
     tcase_add_test(t, test_each);

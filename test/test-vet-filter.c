@@ -120,6 +120,7 @@ int main(void)
 {
     Suite *s = suite_create("vet filter");
     TCase *c = tcase_create("vet filter");
+    tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, every_way_finds_the_same, 0, 4);
     tcase_add_loop_test(c, reads_no_byte_too_many, 0, 3);
     suite_add_tcase(s, c);
