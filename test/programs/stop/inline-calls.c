@@ -5,9 +5,13 @@
 #include "heap/syscall.h"
 #include "program.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
-static atomic_int ended;
+static int go_on; /* an eventfd, which ends both calls */
+static atomic_int id[2];
 
 static __attribute__((noinline)) void wrapped_calls(int depth)
 {
@@ -25,24 +29,25 @@ static void leave_return_addresses(void)
 
 static __attribute__((noinline)) void *in_epoll(void *unused)
 {
-    struct epoll_event ev;
+    struct epoll_event ev = {.events = EPOLLIN};
     char unwritten[900];
     __asm__ volatile("" ::"r"(unwritten) : "memory");
     int fd = epoll_create1(0);
-    long r = raw_syscall(SYS_epoll_pwait, fd, &ev, 1, 500, NULL, 8);
-    if (r != 0) FAIL("epoll_pwait gave %ld", r);
-    atomic_fetch_add(&ended, 1);
+    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, go_on, &ev) == 0);
+    atomic_store(&id[0], (int)syscall(SYS_gettid));
+    long r = raw_syscall(SYS_epoll_pwait, fd, &ev, 1, -1, NULL, 8);
+    if (r != 1) FAIL("epoll_pwait gave %ld", r);
     return NULL;
 }
 
-static __attribute__((noinline)) void *in_nanosleep(void *unused)
+static __attribute__((noinline)) void *in_ppoll(void *unused)
 {
+    struct pollfd fd = {go_on, POLLIN, 0};
     char unwritten[900];
     __asm__ volatile("" ::"r"(unwritten) : "memory");
-    struct timespec ts = {0, 500000000};
-    long r = raw_syscall(SYS_nanosleep, &ts, NULL);
-    if (r != 0) FAIL("nanosleep gave %ld", r);
-    atomic_fetch_add(&ended, 1);
+    atomic_store(&id[1], (int)syscall(SYS_gettid));
+    long r = raw_syscall(SYS_ppoll, &fd, 1, NULL, NULL, 8);
+    if (r != 1) FAIL("ppoll gave %ld", r);
     return NULL;
 }
 
@@ -53,17 +58,37 @@ static void *in_used_stack(void *call)
     return in_call(NULL);
 }
 
+/* Until the thread sleeps in this call. */
+static void wait_for_call(atomic_int *of, int call)
+{
+    char path[64], text[128];
+    while (!atomic_load(of)) sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", atomic_load(of));
+    do {
+        usleep(1000);
+        int fd = open(path, O_RDONLY);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        CHECK(n > 0);
+        text[n] = 0;
+        close(fd);
+    } while (text[0] < '0' || text[0] > '9' || atoi(text) != call);
+}
+
 int main(void)
 {
     int (*stop)(long) = stopper_find();
     pthread_t t[2];
+    uint64_t one = 1;
+    CHECK((go_on = eventfd(0, 0)) >= 0);
     CHECK(pthread_create(&t[0], NULL, in_used_stack, (void *)in_epoll) == 0);
-    CHECK(pthread_create(&t[1], NULL, in_used_stack, (void *)in_nanosleep) == 0);
-    usleep(100000);
-    for (int i = 0; i < 10 && stop && atomic_load(&ended) == 0; i++) {
+    CHECK(pthread_create(&t[1], NULL, in_used_stack, (void *)in_ppoll) == 0);
+    wait_for_call(&id[0], SYS_epoll_pwait);
+    wait_for_call(&id[1], SYS_ppoll);
+    for (int i = 0; i < 3 && stop; i++) {
         if (stop(0) != 1) FAIL("a stop was complete");
     }
+    CHECK(write(go_on, &one, sizeof one) == sizeof one);
     for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
-    if (stop && stop(0) != 2) FAIL("a stop was incomplete");
+    if (stop) stop_completely(stop, "without such calls");
     return 0;
 }

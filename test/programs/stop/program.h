@@ -60,6 +60,15 @@ __attribute__((noinline, unused)) static int (*stopper_find(void))(long)
     return stop;
 }
 
+/* Until a stop is complete.  A thread that gets no processor within the time that a stop takes makes one incomplete, on a machine
+   with other work; one that cannot be stopped makes all of them so. */
+static inline void stop_completely(int (*stop)(long), const char *when)
+{
+    for (int tries = 0; tries < 50; tries++)
+        if (stop(0) == 2) return;
+    FAIL("50 stops were incomplete %s", when);
+}
+
 static struct {
     int (*stop)(long);
     long hold_us;

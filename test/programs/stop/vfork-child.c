@@ -40,12 +40,12 @@ int main(void)
         int status;
         CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 3);
         CHECK(raise(SIGUSR1) == 0 && ours == i + 1 && childs == 0);
-        if (stop && stop(0) != 2) FAIL("a stop was incomplete after vfork");
+        if (stop) stop_completely(stop, "after vfork");
     }
     pid_t pid = fork(); /* a real child can be stopped as well */
     if (pid == 0) {
         CHECK(pthread_create(&t, NULL, idle, NULL) == 0);
-        if (stop && stop(0) != 2) FAIL("a stop was incomplete in the child");
+        if (stop) stop_completely(stop, "in the child");
         _exit(0);
     }
     int status;

@@ -5,10 +5,12 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 static char fifo[64];
+static atomic_int id;
 
 static void *spawner(void *unused)
 {
@@ -18,9 +20,28 @@ static void *spawner(void *unused)
     char *argv[] = {"/bin/true", NULL}, *envp[] = {NULL};
     pid_t pid;
     int status;
+    atomic_store(&id, (int)syscall(SYS_gettid));
     CHECK(posix_spawn(&pid, argv[0], &actions, NULL, argv, envp) == 0);
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     return NULL;
+}
+
+/* Until the thread waits in vfork for its child to go on to another program. */
+static void wait_until_it_hangs(void)
+{
+    char path[64], text[512] = "";
+    const char *at;
+    while (!atomic_load(&id)) sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&id));
+    do {
+        usleep(20000);
+        int fd = open(path, O_RDONLY);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        CHECK(n > 0);
+        text[n] = 0;
+        close(fd);
+        at = strrchr(text, ')');
+    } while (!at || at[2] != 'D');
 }
 
 int main(void)
@@ -30,17 +51,19 @@ int main(void)
     CHECK(mkfifo(fifo, 0600) == 0);
     pthread_t t;
     CHECK(pthread_create(&t, NULL, spawner, NULL) == 0);
-    usleep(200000);
+    wait_until_it_hangs();
+    int64_t shortest = INT64_MAX; /* each waits no longer than it may, but the machine may have other work */
     for (int i = 0; i < 5 && stop; i++) {
         int64_t began = now_ns();
         if (stop(0) != 1) FAIL("a stop was complete");
         int64_t ms = (now_ns() - began) / 1000000;
-        if (ms > 1000) FAIL("a stop took %d ms", (int)ms);
+        if (ms < shortest) shortest = ms;
     }
+    if (stop && shortest > 1000) FAIL("each stop took %d ms or more", (int)shortest);
     int w = open(fifo, O_WRONLY);
     pthread_join(t, NULL);
     close(w);
     unlink(fifo);
-    if (stop && stop(0) != 2) FAIL("a stop was incomplete");
+    if (stop) stop_completely(stop, "after posix_spawn");
     return 0;
 }
