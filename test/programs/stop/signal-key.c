@@ -6,10 +6,16 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static void *sleeper(void *done)
+static atomic_bool sleeps, end;
+
+/* Most of the time in a sleep, which the signal does not cut short. */
+static void *sleeper(void *unused)
 {
-    struct timespec ts = {0, 300000000};
-    CHECK(nanosleep(&ts, NULL) == 0);
+    while (!atomic_load(&end)) {
+        struct timespec ts = {0, 100000000};
+        atomic_store(&sleeps, true);
+        CHECK(nanosleep(&ts, NULL) == 0);
+    }
     return NULL;
 }
 
@@ -28,12 +34,14 @@ int main(int argc, char **argv)
     struct sigaction a;
     unlink(path);
     CHECK(pthread_create(&t, NULL, sleeper, NULL) == 0);
-    usleep(50000);
+    while (!atomic_load(&sleeps)) usleep(1000);
+    usleep(20000);
     CHECK(pthread_kill(t, SIGUSR2) == 0);
-    for (int64_t end = now_ns() + 3000000000; stat(path, &st) != 0 || st.st_size != 8;) {
-        if (now_ns() > end) FAIL("no profile came");
+    for (int64_t late = now_ns() + 20000000000; stat(path, &st) != 0 || st.st_size != 8;) {
+        if (now_ns() > late) FAIL("no profile came");
         usleep(1000);
     }
+    atomic_store(&end, true);
     CHECK(pthread_join(t, NULL) == 0);
     unlink(path);
     CHECK(waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
