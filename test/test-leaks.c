@@ -218,10 +218,10 @@ static bool read_all(int fd, char *to)
     return true;
 }
 
-/* Children of the program's that outlive it by more than a second: we inherit them as their subreaper. */
+/* Children of the program's that outlive it, given time to end: we inherit them as their subreaper. */
 static bool nothing_is_left(void)
 {
-    for (long until = now_ms() + 1000;;) {
+    for (long until = now_ms() + 15000;;) {
         pid_t pid = waitpid(-1, NULL, __WALL | WNOHANG);
         if (pid < 0 && errno == ECHILD) return true;
         if (pid == 0 && now_ms() > until) return false;

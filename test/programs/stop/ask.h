@@ -63,9 +63,12 @@ static inline int ask_prepare(int pid, char *path, size_t bytes)
     mkdir(folder, 0700);
     ask_path(pid, path, bytes);
     unlink(path);
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    CHECK(fd >= 0);
-    return fd;
+    for (;;) { /* who has dumped another process meanwhile removes an empty folder */
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0) return fd;
+        CHECK(errno == ENOENT);
+        mkdir(folder, 0700);
+    }
 }
 
 /* Waits for the mode 0400; false after `ms`. */

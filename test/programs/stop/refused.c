@@ -42,7 +42,7 @@ int main(void)
     usleep(50000);
     char path[128], other[160];
     struct stat st;
-    CHECK(ask_dump(pid, 1, 3000)); /* as a proof that it answers otherwise */
+    CHECK(ask_dump(pid, 1, 20000)); /* as a proof that it answers otherwise */
 
     int fd = ask_prepare(pid, path, sizeof path);
     nothing_comes(pid, fd, "an operation of a later version", 9);
@@ -66,7 +66,7 @@ int main(void)
     CHECK(fstat(fd, &st) == 0 && st.st_size == 0);
     close(fd);
     unlink(path);
-    CHECK(ask_dump(pid, 2, 3000)); /* nothing of this has spoilt it */
+    CHECK(ask_dump(pid, 2, 20000)); /* nothing of this has spoilt it */
     kill(pid, SIGKILL);
     CHECK(waitpid(pid, NULL, 0) == pid);
     return 0;
