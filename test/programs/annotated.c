@@ -2,11 +2,13 @@
    not there), and with -fsanitize=leak: both must say the same.  The argument is what to do.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,15 +168,15 @@ static void roots(void)
     check();
 }
 
-/* As long as its child lives nobody can stop this thread, so that no collection is complete. */
+/* As long as its child lives nobody can stop this thread, so that no collection is complete: as long as the program does. */
 static void *parent_of_vfork(void *ready)
 {
-    static const struct timespec long_enough = {3, 0};
+    static const struct timespec a_while = {10, 0};
     if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (int fd = 0; fd < 3; fd++) close(fd);
         *(volatile int *)ready = 1;
-        nanosleep(&long_enough, NULL);
-        _exit(0);
+        for (;;) nanosleep(&a_while, NULL);
     }
     return NULL;
 }
