@@ -154,6 +154,22 @@ NOINLINE UNUSED static void collect(enum gleaner_collection kind)
     FAIL("no collection was complete, 30 times");
 }
 
+/* Hides blocks, by `hide`, and has one collection look: one, whatever comes by the clock or by growth.  Where reclaim does not wait, the first
+   puts them in quarantine, and a second takes them, before anybody could use them. */
+NOINLINE UNUSED static void hide_from_one(void (*hide)(void))
+{
+    for (int tries = 0; tries < 100; tries++) {
+        struct gleaner_statistics before, after;
+        gleaner_statistics(&before);
+        hide();
+        scrub();
+        collect(GLEANER_MAJOR);
+        gleaner_statistics(&after);
+        if (after.major == before.major + 1 && after.incomplete == before.incomplete) return;
+    }
+    FAIL("there was always more than one collection");
+}
+
 /* The same with a complete check. */
 NOINLINE UNUSED static struct gleaner_leaks check_leaks(void)
 {

@@ -81,8 +81,8 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!strncmp(how, "large", 5)) size = 1 << 19; /* all of them too few for a collection by growth */
-    hide();
-    major();
+    hide_from_one(hide);
+    scrub();
     check_hidden(BLOCKS - 1, !gone); /* quarantined: all there */
     if (gone) {
         major();

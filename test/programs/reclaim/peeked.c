@@ -20,8 +20,11 @@ NOINLINE static void hide(void)
     for (int i = 0; i < BLOCKS; i++) {
         unsigned char *b = malloc(bytes);
         CHECK(b);
-        for (size_t k = 0; k < bytes; k++) b[k] = expected(i, k);
         kept[i] = conceal((struct block *)b);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        unsigned char *b = reveal(kept[i]);
+        for (size_t k = 0; k < bytes; k++) b[k] = expected(i, k);
     }
 }
 
@@ -58,13 +61,13 @@ int main(int argc, char **argv)
     bytes = argc > 2 ? (size_t)atol(argv[2]) : 4096;
     CHECK(pipe(pipe_ends) == 0);
     collections_are_there();
-    hide();
+    hide_from_one(hide); /* once they have been used their place is proven, however many collections there are */
     for (int round = 0; round < ROUNDS; round++) {
-        scrub();
-        collect(GLEANER_MAJOR);
         scrub();
         peek(by_kernel);
         others();
+        scrub();
+        collect(GLEANER_MAJOR);
     }
     puts("whole");
     return 0;
