@@ -69,7 +69,6 @@ static uint64_t last_end;      /* collect_clock */
 static bool every_said;        /* how often is said by `leaks` */
 static uint64_t major_not_before; /* os_now_coarse: none by growth before */
 static _Atomic int64_t major_end; /* heap_taken_bytes at which one is due by growth */
-static unsigned incomplete_stops; /* in a row */
 static uint64_t budget = NURSERY_LEAST;
 static struct collection now;
 static bool superseded;        /* the verdict that is waited for may not be applied any more */
@@ -190,7 +189,6 @@ static void inside(const struct stop_result *result, void *unused)
 {
     now.stop = result->wait_ns;
     now.time = os_realtime();
-    incomplete_stops = result->complete ? 0 : incomplete_stops + 1;
     if (!result->complete) {
         now.why_not = result->no_proc ? "/proc cannot be read" : "a thread could not be stopped";
         return;
@@ -254,7 +252,6 @@ static NOINLINE void probe_end(enum collection_kind kind, uint32_t n, bool compl
 
 #define MAJOR_GROWTH_LEAST (16 * MIB)
 #define MAJOR_GROWTH_NARROW (2 * MIB) /* near a limit */
-#define INCOMPLETE_MOST 5u
 
 /* The next one by growth: a quarter more bytes, or a quarter of what limits leave; and so long after this one that it costs a twentieth of
    the time. */
@@ -272,7 +269,7 @@ static void next_majors(void)
     atomic_store(&major_end, taken + more);
     uint64_t due = atomic_load(&next_major);
     if (!every_said && due < major_not_before) atomic_store(&next_major, major_not_before);
-    if (incomplete_stops >= INCOMPLETE_MOST && refusals) reclaim_stop("threads could not be stopped, five times in a row");
+    if (refusals && stop_is_given_up()) reclaim_stop("threads could not be stopped, five times in a row");
 }
 
 static void finished(void)

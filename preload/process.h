@@ -15,7 +15,7 @@ struct process {
     _Atomic uint32_t arrived;  /* counts threads that parked; the stopping thread sleeps on it */
     _Atomic uint32_t stops;    /* stops that were begun, the source of their numbers */
     _Atomic uint32_t helper;   /* the helper thread of a stop: HELPER_..., which the kernel makes 0 when it has left its stack */
-    _Atomic uint32_t failures; /* incomplete stops in a row */
+    _Atomic uint32_t failures; /* incomplete stops in a row, but for those before `not_before` */
     _Atomic uint64_t
         not_before;            /* no stop before this (CLOCK_MONOTONIC, ns), unless it is urgent */
     _Atomic uint64_t request;  /* a request (dump.h) that came while the gate was taken */

@@ -399,14 +399,19 @@ static void remember_outcome(const struct stop_result *r)
         atomic_store(&process->failures, 0);
         return;
     }
+    /* One that did not wait for its time counts for nothing: five in a second show that the machine has other work, not that threads
+       cannot be stopped. */
+    if (atomic_load(&process->failures) > 0 && now() < atomic_load(&process->not_before)) return;
     uint32_t failures = atomic_fetch_add(&process->failures, 1);
     atomic_store(&process->not_before, now() + (1000 * MS << (failures < 8 ? failures : 8)));
 }
 
+bool stop_is_given_up(void) { return atomic_load(&process->failures) >= FAILURES_MAX; }
+
 bool stop_world(const struct stop_job *job)
 {
     if (!job->urgent && atomic_load(&process->failures) > 0) {
-        if (atomic_load(&process->failures) >= FAILURES_MAX) return false;
+        if (stop_is_given_up()) return false;
         if (now() < atomic_load(&process->not_before)) return false;
     }
     struct stopper w = {.job = job, .caller = own_tid()};

@@ -46,8 +46,11 @@ void stop_gate_leave(void);
 /* Stops the world, calls job->inside, lets go.  The caller holds the gate.  Bounded: after 200 ms
    the work is called all the same, with `complete` false.  Returns false, without having called
    anything, if the job is not urgent and earlier stops failed: after a failure it refuses for 1 s,
-   then 2, 4, 8, and after the fifth in a row for good. */
+   then 2, 4, 8, and after the fifth in a row for good.  Failures of urgent jobs within such a time are not counted. */
 bool stop_world(const struct stop_job *job);
+
+/* Have five stops in a row failed, over 15 s at least? */
+bool stop_is_given_up(void);
 
 /* The signal handler's part: the calling thread was asked to park for stop `number`. */
 void stop_arrived(uint32_t number, void *context);

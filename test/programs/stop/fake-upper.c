@@ -93,13 +93,19 @@ static void hold(const struct stop_result *result, void *argument)
     p[1] = result->complete ? 2 : 1;
 }
 
-EXPORT int stop_for_test(long hold_us);
-EXPORT int stop_for_test(long hold_us)
+static int stop(long hold_us, bool urgent)
 {
     long p[2] = {hold_us, 0};
-    struct stop_job job = {.inside = hold, .argument = p, .urgent = true};
+    struct stop_job job = {.inside = hold, .argument = p, .urgent = urgent};
     stop_gate_take();
     stop_world(&job);
     stop_gate_leave();
     return (int)p[1];
 }
+
+EXPORT int stop_for_test(long hold_us);
+EXPORT int stop_for_test(long hold_us) { return stop(hold_us, true); }
+
+/* As a collection by the clock. */
+EXPORT int stop_in_time_for_test(long hold_us);
+EXPORT int stop_in_time_for_test(long hold_us) { return stop(hold_us, false); }
