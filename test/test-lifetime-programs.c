@@ -51,12 +51,15 @@ static void expect_verdict(const json_t *report, const char *function, const cha
                   json_is_string(is) ? json_string_value(is) : "nothing", verdict);
 }
 
+static int seed = 5;
 static const char *collector = "nursery:64M"; /* more than the programs allocate: one collection, at the end */
 
 /* Runs the program; returns its report, and the bytes of a round. */
 static json_t *run(const char *sample, const char *leaks, const char *const arguments[3], double *round)
 {
-    const char *argv[20] = {gleaner(), "run", "-c", "seed:5", "-s", sample, "-o", in_folder("p.pb.gz"), leaks,
+    char seeded[32];
+    snprintf(seeded, sizeof seeded, "seed:%d", seed);
+    const char *argv[20] = {gleaner(), "run", "-c", seeded, "-s", sample, "-o", in_folder("p.pb.gz"), leaks,
                             "-c", "collect:report", "-c", collector, program()};
     for (int i = 0; i < 3 && arguments[i]; i++) argv[14 + i] = arguments[i];
     struct ran ran = run_program(argv);
@@ -126,26 +129,26 @@ START_TEST(known_lifetimes)
 }
 END_TEST
 
-static void expect_inside(const json_t *site, const char *key, double truth)
+/* Does the interval hold the truth? */
+static int is_inside(const json_t *site, const char *key, double truth)
 {
     const json_t *figure = json_object_get(json_object_get(site, "lifetime"), key);
     const json_t *limits = json_object_get(figure, "objects_ci95");
     ck_assert_msg(json_array_size(limits) == 2, "%s has no interval", key);
     double low = json_number_value(json_array_get(limits, 0)), high = json_number_value(json_array_get(limits, 1));
-    ck_assert_msg(low <= truth && truth <= high, "%s: %g to %g does not hold %g", key, low, high, truth);
     ck_assert_msg(high - low < truth, "%s: %g to %g says nothing of %g", key, low, high, truth);
+    return low <= truth && truth <= high;
 }
 
-/* At a rate: the truth lies inside the intervals (with this seed), and the verdicts are the same. */
-START_TEST(known_lifetimes_sampled)
+/* What comes of one seed. */
+static int sampled(void)
 {
     double round;
     const char *arguments[3] = {"20000", "4000", "0"};
     json_t *report = run("8K", "--leaks", arguments, &round);
     const json_t *dies = site_of(report, "die_at_once"), *ring = site_of(report, "live_in_ring"),
                  *cache = site_of(report, "grow_cache");
-    expect_inside(dies, "young_deaths", ROUNDS);
-    expect_inside(cache, "promoted", ROUNDS);
+    int inside = is_inside(dies, "young_deaths", ROUNDS) + is_inside(cache, "promoted", ROUNDS);
     double died = lifetime(ring, "young_deaths") + lifetime(ring, "old_deaths");
     ck_assert_msg(fabs(died - (ROUNDS - RING)) < 0.2 * ROUNDS, "%g", died);
     double age = number(ring, "lifetime", "median_age_bytes", NULL), expected = RING * round;
@@ -155,6 +158,16 @@ START_TEST(known_lifetimes_sampled)
     expect_verdict(report, "grow_cache", "growing");
     expect_verdict(report, "leak", "lost");
     json_decref(report);
+    return inside;
+}
+
+/* At a rate: the truth lies inside the intervals, but for one in twenty, and the verdicts are the same.  (What a seed samples depends on the
+   first blocks, of libc's and the loader's, too.  Of 20 intervals 9 miss it once in 5 million times.) */
+START_TEST(known_lifetimes_sampled)
+{
+    int inside = 0;
+    for (seed = 1; seed <= 10; seed++) inside += sampled();
+    ck_assert_msg(inside >= 12, "%d of 20 intervals hold the truth", inside);
 }
 END_TEST
 
