@@ -79,7 +79,7 @@ int main(void)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, quiet) == 0);
     sem_init(&semaphore, 0, 0);
     stopper_start(200, 500);
-    for (int turn = 0; turn < 10; turn++) {
+    for (int turn = 0; turn < 10 || !stopper_had(20); turn++) {
         for (int i = 0; i < N; i++) {
             pthread_t t;
             void *r;

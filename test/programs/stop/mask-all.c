@@ -23,7 +23,7 @@ int main(void)
     stopper_start(100, 0);
     struct timespec ts = {0, 700000000};
     nanosleep(&ts, NULL);
-    while (stopper.stop && atomic_load(&stopper.stops) < 10) usleep(1000);
+    while (!stopper_had(10)) usleep(1000);
     CHECK(pthread_kill(t, SIGTERM) == 0);
     pthread_join(t, NULL);
     stopper_end(10);

@@ -201,7 +201,7 @@ int main(void)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, socket_fd) == 0);
     setsockopt(socket_fd[0], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     stopper_start(100, 4000);
-    for (unsigned turn = 0; turn < 10; turn++) {
+    for (unsigned turn = 0; turn < 10 || !stopper_had(20); turn++) {
         struct sigaction a = {.sa_handler = on_usr1};
         if (turn % 3 == 1) {
             a.sa_flags = SA_SIGINFO;

@@ -103,6 +103,17 @@ static inline void stopper_start(int hz, long hold_us)
     CHECK(pthread_create(&stopper.thread, NULL, stopper_run, NULL) == 0);
 }
 
+/* Were so many stops complete?  Else the program has shown nothing yet, and goes on: how many there are in some time is the machine's matter. */
+static inline bool stopper_had(int least)
+{
+    static int64_t first;
+    if (!stopper.stop || atomic_load(&stopper.stops) >= least) return true;
+    if (first == 0) first = now_ns();
+    if (now_ns() - first > 100000000000)
+        FAIL("%d complete stops, %d incomplete", atomic_load(&stopper.stops), atomic_load(&stopper.incomplete));
+    return false;
+}
+
 /* At least `least` stops were complete, or the test has shown nothing. */
 static inline void stopper_end(int least)
 {

@@ -96,6 +96,7 @@ int main(void)
     stopper_start(50, 0);
     for (int i = 0; i < N; i++) CHECK(pthread_create(&t[i], NULL, all[i], NULL) == 0);
     sleep(2);
+    while (!stopper_had(1)) usleep(1000);
     atomic_store(&end, true);
     for (int i = 0; i < N; i++) pthread_join(t[i], NULL);
     stopper_end(1);
