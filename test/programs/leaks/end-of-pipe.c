@@ -84,6 +84,7 @@ static pid_t hold_one(void)
         if (is_stopped(pid)) return pid;
         short_sleep();
     }
+    kill(pid, SIGCONT); /* it may have got no processor to stop on */
     return 0;
 }
 
