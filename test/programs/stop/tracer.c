@@ -18,7 +18,7 @@
 #define LEAST_ROUNDS 20 /* on a slow machine */
 #define SECONDS 20
 #define THREADS_MOST 64
-#define PATIENCE 15 /* seconds until a hang is one */
+#define PATIENCE 60 /* seconds until a hang is one */
 #define CHILD_ROUNDS 2
 
 /* Shared with the traced process. */
@@ -199,10 +199,9 @@ int main(int argc, char **argv)
     CHECK(traced >= 0);
     if (traced == 0) be_traced();
     signal(SIGALRM, on_alarm);
-    if (argc > 1 && strcmp(argv[1], "child") == 0) {
-        without_children();
-        rounds = LEAST_ROUNDS;
-    } else for (int64_t end = now_ns() + (int64_t)SECONDS * 1000000000; rounds < ROUNDS && now_ns() < end; rounds++) {
+    if (argc > 1 && strcmp(argv[1], "child") == 0) without_children();
+    else for (int64_t end = now_ns() + (int64_t)SECONDS * 1000000000; rounds < LEAST_ROUNDS || (rounds < ROUNDS && now_ns() < end);
+              rounds++) {
         alarm(PATIENCE);
         wait_for_more(&counts->stops);
         wait_for_more(&counts->work);
@@ -212,6 +211,5 @@ int main(int argc, char **argv)
     alarm(0);
     kill(traced, SIGKILL);
     CHECK(waitpid(traced, &status, 0) == traced && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    if (rounds < LEAST_ROUNDS) FAIL("%d rounds", rounds);
     return 0;
 }
