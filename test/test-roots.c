@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
@@ -147,7 +148,8 @@ START_TEST(test_shared)
         const char *what;
         volatile char *at;
     } m[9] = {{0}};
-    char name[] = "/gleaner-roots-test";
+    char name[64];
+    snprintf(name, sizeof name, "/gleaner-roots-test.%d", (int)getpid());
     int shm = shm_open(name, O_CREAT | O_RDWR, 0600), memory = memfd_create("roots", 0),
         file = file_of(2);
     shm_unlink(name);
