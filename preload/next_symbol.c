@@ -15,6 +15,7 @@ struct tables {
     const ElfW(Sym) * symbols;
     const char *strings;
     const uint32_t *gnu_hash, *hash;
+    bool any_kind; /* indirect functions too, whose symbol gives no address to call */
 };
 
 /* glibc adds the load address to what the dynamic section says, but where that is read-only. */
@@ -39,7 +40,7 @@ static bool is_it(const struct tables *t, uint32_t i, const char *name)
 {
     const ElfW(Sym) *s = &t->symbols[i];
     const char *a = t->strings + s->st_name;
-    if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC) return false;
+    if (s->st_shndx == SHN_UNDEF || (ELF64_ST_TYPE(s->st_info) != STT_FUNC && !t->any_kind)) return false;
     while (*a && *a == *name) a++, name++;
     return *a == *name;
 }
@@ -97,6 +98,17 @@ static void *find_in(const char *name, bool after)
 
 void *next_symbol(const char *name) { return find_in(name, false); }
 void *any_symbol(const char *name) { return find_in(name, true); }
+
+bool defined_before_us(const char *name)
+{
+    for (const struct link_map *m = _r_debug.r_map; m && m->l_ld != _DYNAMIC; m = m->l_next) {
+        struct tables t;
+        find_tables(m, &t);
+        t.any_kind = true;
+        if (find(&t, name) != 0) return true;
+    }
+    return false;
+}
 
 /* Is it safe to make [from, to) writable for a moment?  Not where code may lie in the same pages. */
 static bool holds_no_code(const struct link_map *m, uintptr_t from, uintptr_t to)

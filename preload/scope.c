@@ -42,11 +42,13 @@ static const struct heap_hooks early_hooks = {
 enum scope_mode scope_find(void)
 {
     if (scope_mode_now == SCOPE_UNKNOWN) {
-        /* `malloc` here is what the loader bound it to, the scope's first; own_malloc is ours. */
+        /* `malloc` here is what the loader bound it to, the scope's first; own_malloc is ours.  An executable with a fixed address that
+           takes malloc's address has an entry in its linkage table for it, which is the function's address for everybody ("Function
+           Addresses", System V ABI for x86-64, 5.2; so on aarch64): that leads to the first definition, which may be ours. */
         void *(*volatile first)(size_t) = malloc;
-        scope_mode_now = scope_sanitizer()     ? SCOPE_SANITIZER
-                         : first == own_malloc ? SCOPE_OURS
-                                               : SCOPE_OTHER;
+        scope_mode_now = scope_sanitizer()                                      ? SCOPE_SANITIZER
+                         : first == own_malloc || !defined_before_us("malloc") ? SCOPE_OURS
+                                                                                : SCOPE_OTHER;
         /* Others' pointers come before our start, too. */
         if (scope_mode_now != SCOPE_OURS) heap_set_hooks(&early_hooks);
     }

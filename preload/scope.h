@@ -25,7 +25,7 @@ enum scope_mode {
 /* Read by operator new and the slower calls; set by scope_find. */
 extern __attribute__((visibility("hidden"))) unsigned char scope_mode_now;
 
-/* Looks, if nobody has, and tells.  Needs no symbol look-up, so it works in the first malloc. */
+/* Looks, if nobody has, and tells.  Takes no lock and calls nobody, so it works in the first malloc. */
 enum scope_mode scope_find(void);
 
 /* Looks up what a foreign pointer will need, so that a later free need not take the loader's lock.

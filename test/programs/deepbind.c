@@ -1,5 +1,6 @@
 /* deepbind.c: a library opened with RTLD_DEEPBIND finds libc's malloc before ours; blocks cross the
-   border in both directions: its blocks are freed, resized and asked about here, and ours there.
+   border in both directions: its blocks are freed, resized and asked about here, and ours there.  Built once more with a fixed address:
+   then malloc's address is one in this program, for all.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -9,6 +10,8 @@
 
 int main(int count, char **arguments)
 {
+    void *(*volatile by_address)(size_t) = malloc;
+    free(by_address(10));
     void *library = dlopen(arguments[1], RTLD_NOW | RTLD_DEEPBIND);
     if (!library) {
         puts(dlerror());
