@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "preload/blocking.h"
+#include "preload/shut_in.h"
 
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -98,6 +99,7 @@ EXPORT long syscall(long nr, ...)
     va_start(list, nr);
     for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
     va_end(list);
+    if (unlikely(shut_in_is_filter(nr, a))) return blocking_result(shut_in_call(nr, a));
     struct undisturbed since = undisturbed();
     int64_t began = 0;
     if (unlikely(since.tickets != 0) && form_of(nr, a).form >= RELATIVE) {

@@ -29,6 +29,7 @@
 #include "preload/reclaim_rules.h"
 #include "preload/refuse.h"
 #include "preload/seal_stop.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
 #include "preload/starved.h"
@@ -468,9 +469,16 @@ static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trig
     return e;
 }
 
+void collection_settle(void)
+{
+    wait_for_child();
+    if (stop_gate_take()) stop_gate_leave();
+    wait_for_child(); /* of the one that had the gate */
+}
+
 int collection_run(enum collection_kind kind, enum collection_trigger trigger, bool wait, bool urgent)
 {
-    if (!possible) return ENOTSUP;
+    if (!possible || shut_in(SHUT_IN_COLLECT)) return ENOTSUP;
     dead_stack_clear();
     int e = run_and_wait(kind, trigger, wait, urgent);
     if (e == EAGAIN && wait && kind == COLLECTION_MAJOR && atomic_load(&missed) > 0) { /* somebody wants to know now */
@@ -484,7 +492,7 @@ int collection_run(enum collection_kind kind, enum collection_trigger trigger, b
 
 void collection_tick(uint64_t at)
 {
-    if (likely(!possible)) return;
+    if (likely(!possible) || shut_in(SHUT_IN_COLLECT)) return;
     collection_apply();
     uint64_t due = atomic_load_explicit(&next_major, memory_order_relaxed);
     if (due != 0 && at >= due && atomic_compare_exchange_strong(&next_major, &due, at + every_ns)) {

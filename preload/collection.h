@@ -18,6 +18,9 @@ void collection_start(const struct config *);
    ENOMEM.  Any thread that holds no lock of ours; not in a signal handler. */
 int collection_run(enum collection_kind, enum collection_trigger, bool wait, bool urgent);
 
+/* Waits for the one that is under way, if any, and applies it.  As collection_run. */
+void collection_settle(void);
+
 /* Applies what a snapshot child has found since, if it has ended. Cheap where there is nothing. */
 void collection_apply(void);
 

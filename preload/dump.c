@@ -8,6 +8,7 @@
 #include "preload/dump_about.h"
 #include "preload/leak_check.h"
 #include "preload/process.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 #include "preload/snapshot.h"
 #include "preload/stop.h"
@@ -144,6 +145,7 @@ void dump_serve(uint64_t value, void *context)
 void dump_request(uint64_t value, uint32_t from_uid, void *context)
 {
     stop_note_signal(true);
+    if (shut_in(SHUT_IN_COLLECT)) return;
     if (from_uid != 0 && from_uid != own_uid()) return;
     if (process_is_borrowed()) return;
     if (!stop_gate_try()) {
@@ -158,7 +160,7 @@ void dump_request(uint64_t value, uint32_t from_uid, void *context)
 
 bool dump_to(const char *path, const char *reason, void *context)
 {
-    if (strlen(path) >= sizeof job.path || process_is_borrowed() || !stop_gate_try()) return false;
+    if (shut_in(SHUT_IN_COLLECT) || strlen(path) >= sizeof job.path || process_is_borrowed() || !stop_gate_try()) return false;
     job.to_command = job.leaks = job.holders = false;
     memcpy(job.path, path, strlen(path) + 1);
     print_to(job.reason, sizeof job.reason, "%s", reason);

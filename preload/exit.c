@@ -17,6 +17,7 @@
 #include "preload/output.h"
 #include "preload/report.h"
 #include "preload/scope.h"
+#include "preload/shut_in.h"
 #include "preload/snapshot.h"
 #include "preload/starved.h"
 
@@ -42,10 +43,17 @@ static int stderr_now(void)
 
 #define SIGNAL_PROFILE_MS 2000 /* that the end waits for a profile which the `signal` key began */
 
+/* Where nobody may look for what is lost. */
+static int unknown_status(void)
+{
+    return leaks && output_first() ? face_config.exit_code : 0;
+}
+
 /* Returns the status that the process must end with, 0 if its own. */
 static int process_ends(void)
 {
     if (!report && !profile && !on_signal && !verify && !leaks) return 0;
+    if (shut_in(SHUT_IN_LINE)) return atomic_exchange(&done, true) ? 0 : unknown_status();
     switch (fork_here()) {
     case FORK_VFORK:
         return 0;
@@ -60,6 +68,11 @@ static int process_ends(void)
     if (!follow && !output_first()) return 0;
     if (atomic_exchange(&done, true)) return 0;
     int before = errno, status = 0;
+    if (shut_in(SHUT_IN_PROFILE)) {
+        if (report || profile || leaks) shut_in_say();
+        errno = before;
+        return unknown_status();
+    }
     /* Of a process of which nobody hears nothing is looked for. */
     bool look = leaks && (profile || output_first() || collection_done);
     int lost = look ? collection_run(COLLECTION_MAJOR, TRIGGER_EXIT, true, true) : 0;
@@ -127,6 +140,10 @@ void exit_tick(struct heap_thread_hook *unused, uint64_t now)
     uint64_t due = atomic_load_explicit(&next_write, memory_order_relaxed);
     if (likely(due == 0 || now < due)) return;
     if (!atomic_compare_exchange_strong(&next_write, &due, now + interval)) return;
+    if (shut_in(SHUT_IN_PROFILE)) {
+        shut_in_say();
+        return;
+    }
     if (fork_here() != FORK_SAME || (!follow && !output_first())) return;
     int before = errno;
     output_profile(NULL, "interval", 2, NULL);

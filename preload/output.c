@@ -8,6 +8,7 @@
 #include "preload/face.h"
 #include "preload/fork.h"
 #include "preload/leak_check.h"
+#include "preload/shut_in.h"
 #include "sampler/profile.h"
 
 #include <errno.h>
@@ -151,6 +152,10 @@ int output_profile(const char *path, const char *reason, int tell, char *written
 {
     char name[CONFIG_PATH], exe[CONFIG_PATH];
     int error = 0;
+    if (shut_in(SHUT_IN_PROFILE)) {
+        if (tell >= 0) shut_in_say();
+        return EPERM;
+    }
     if (!path) {
         if (output_next(name, sizeof name) >= sizeof name) error = ENAMETOOLONG;
         path = name;
