@@ -53,15 +53,19 @@ static void copy(struct reader *r, uintptr_t from, uintptr_t to, enum root_kind 
     }
 }
 
-/* Where the file does not open, for a process that is not dumpable, readable memory is loaded after all. */
+/* Where the file does not open, for a process that is not dumpable, readable memory is loaded after all: a mapping at a time, since a
+   root goes on over their borders, and the next may be without access (the loader leaves such between the segments of a library). */
 static void read_by_file(struct reader *r, const struct root *root)
 {
     if (r->fd >= 0 && r->buffer) {
         copy(r, root->from, root->to, root->kind);
-    } else if (is_readable(r, root->from)) {
-        load(r, root->from, root->to, root->kind);
-    } else {
-        r->roots->complete = false;
+        return;
+    }
+    for (uintptr_t from = root->from, to; from < root->to; from = to) {
+        const struct map *m = maps_find(&r->roots->maps, from);
+        to = m && m->to < root->to ? m->to : root->to;
+        if (m && m->readable) load(r, from, to, root->kind);
+        else r->roots->complete = false;
     }
 }
 

@@ -122,6 +122,7 @@ static const struct row whole_programs[] = {
     {"read-into-heap", "", ALWAYS},
     {"hidden-then-freed", "", ALWAYS},
     {"no-pread", "", ALWAYS},
+    {"not-dumpable", "", ALWAYS},
     {"unfrozen-always", "", ALWAYS},
     {"retention", "", ALWAYS},
     {"old-words", "", ALWAYS},
