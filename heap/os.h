@@ -42,6 +42,14 @@ uint64_t os_now_coarse(void);
 uint64_t os_realtime(void);
 
 /* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
+/* The clocks, by the kernel itself: the vDSO's function where one was given, else the system call.  Never by libc's name, behind which a
+   library may stand that makes up other times (libfaketime), and allocates, or complains, when it is asked too early. */
+typedef int os_clock_function(clockid_t, struct timespec *);
+extern __attribute__((visibility("hidden"))) os_clock_function *os_clock;
+
+/* From start-up: NULL leaves the system call. */
+void os_clock_is(os_clock_function *);
+
 #define OS_TICKS 64
 static ALWAYS_INLINE uint64_t os_ticks_of(const struct timespec *ts)
 {
@@ -51,7 +59,7 @@ static ALWAYS_INLINE uint64_t os_ticks_of(const struct timespec *ts)
 static ALWAYS_INLINE uint64_t os_ticks(void)
 {
     struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    os_clock(CLOCK_MONOTONIC_COARSE, &ts);
     return os_ticks_of(&ts);
 }
 

@@ -1,6 +1,7 @@
 /* blocking.c: was it our signal that made a call return early?
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/blocking.h"
+#include "heap/os.h"
 #include "heap/syscall.h"
 
 #include <dlfcn.h>
@@ -37,9 +38,7 @@ bool blocking_eintr_was_ours(struct undisturbed *since)
 int64_t blocking_now(clockid_t clock)
 {
     struct timespec ts;
-    int e = errno;
-    clock_gettime(clock, &ts);
-    errno = e;
+    os_clock(clock, &ts);
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 

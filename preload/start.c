@@ -2,6 +2,7 @@
    libraries; malloc before that works, unsampled and with defaults.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/heap.h"
+#include "heap/os.h"
 #include "heap/print.h"
 #include "heap/reclaim.h"
 #include "heap/syscall.h"
@@ -16,6 +17,7 @@
 #include "preload/follow.h"
 #include "preload/fork.h"
 #include "preload/leak_check.h"
+#include "preload/next_symbol.h"
 #include "preload/output.h"
 #include "preload/refuse.h"
 #include "preload/scope.h"
@@ -96,6 +98,12 @@ static void start_sampler(void)
 
 /* The wrappers look up what they pass on to, also where nothing else of ours works: without that
    they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
+#ifdef __x86_64__
+#define VDSO_CLOCK "__vdso_clock_gettime"
+#else
+#define VDSO_CLOCK "__kernel_clock_gettime"
+#endif
+
 static void start_wrappers(void)
 {
     blocking_start();
@@ -130,6 +138,7 @@ static void start_dumps(char **environment)
 __attribute__((constructor)) static void start(int count, char **arguments, char **environment)
 {
     int before = errno;
+    os_clock_is((os_clock_function *)any_symbol(VDSO_CLOCK));
     start_wrappers();
     if (scope_find() == SCOPE_SANITIZER) {
         scope_start();

@@ -20,7 +20,7 @@ static uint64_t ticks_base;
 NOINLINE void coarse_clock_anew(struct coarse_clock *c)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    os_clock(CLOCK_MONOTONIC_COARSE, &now);
     c->ticks = (uint32_t)(os_ticks_of(&now) - ticks_base);
     c->nanoseconds = 0;
     c->seconds = says(coarse_words, &now) ? (uint64_t)now.tv_sec : UINT64_MAX - 1;
@@ -33,10 +33,10 @@ static const struct coarse_words *find(uintptr_t from, uintptr_t to)
     const struct coarse_words *found = NULL;
     struct timespec before, after;
     do {
-        clock_gettime(CLOCK_MONOTONIC_COARSE, &before);
+        os_clock(CLOCK_MONOTONIC_COARSE, &before);
         for (uintptr_t at = from; at <= to - sizeof *found && !found; at += sizeof(uint64_t))
             if (says((const struct coarse_words *)at, &before)) found = (const struct coarse_words *)at;
-        clock_gettime(CLOCK_MONOTONIC_COARSE, &after);
+        os_clock(CLOCK_MONOTONIC_COARSE, &after);
     } while (!found && (before.tv_nsec != after.tv_nsec || before.tv_sec != after.tv_sec));
     return found;
 }

@@ -37,6 +37,12 @@ ssize_t gleaner_shim_readlinkat(int fd, const char *path, char *to, size_t n)
     return -1;
 }
 
+/* For decay: not by a clock that the program makes up (os.h). */
+int gleaner_shim_clock_gettime(clockid_t clock, struct timespec *to)
+{
+    return os_clock(clock, to) == 0 ? 0 : -1;
+}
+
 /* jemalloc maps by itself only the metadata of its arena 0, 2 MiB at a time; it goes into the
    window so that a scan of roots leaves it out by its address.  Aligned as it wants it, so that it
    never trims. */
