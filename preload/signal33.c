@@ -63,10 +63,18 @@ static void on_signal33(int sig, void *info_, void *context)
     if (next) ((void (*)(int, siginfo_t *, void *))next)(sig, info, context);
 }
 
+static atomic_bool no_alternate; /* alternate_stack.c */
+
+void signal33_no_alternate(void)
+{
+    if (atomic_exchange(&no_alternate, true) || !atomic_load(&started) || atomic_load(&process->in_exec)) return;
+    if (signal33_installed()) signal33_raw_install(SIGNAL33, on_signal33);
+}
+
 long signal33_raw_install(int sig, void (*handler)(int, void *, void *))
 {
     struct kernel_sigaction to = {.handler = (void *)handler,
-                                  .flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
+                                  .flags = SA_SIGINFO | SA_RESTART | (atomic_load(&no_alternate) ? 0 : SA_ONSTACK),
                                   .mask = ~(uint64_t)0};
 #if defined(__x86_64__)
     to.flags |= SA_RESTORER_;

@@ -60,6 +60,9 @@ void signal33_exec_failed(void);
 /* Queues 33 with the value to a thread of this process.  0 or a negative errno. */
 long signal33_send(int tid, uint64_t value);
 
+/* From now on without the alternate stacks of threads, which some share. Any thread. */
+void signal33_no_alternate(void);
+
 /* Installs `handler` for any signal by the raw call, with a full mask; SIG_IGN and SIG_DFL too. */
 long signal33_raw_install(int sig, void (*handler)(int, void *, void *));
 

@@ -159,6 +159,7 @@ static const struct run runs[] = {
     {"deepbind, malloc's address the program's", "deepbind-fixed", "@libdeepbind-lib.so", NULL, NULL, 0, "crossed", NULL},
     {"executable with a clock", "own-clock", NULL, "leaks:every=20ms,collect:report,nursery:64K", NULL, 0, "nobody asked", NULL},
     {"executable with a clock, every block sampled", "own-clock", NULL, "sample:all", NULL, 0, "nobody asked", NULL},
+    {"threads that share an alternate stack", "shared-alternate", NULL, "collect:report,nursery:1M", NULL, 0, "each itself", NULL},
     {"executable with malloc", "own-malloc", NULL, NULL, NULL, 0, "mixed", NULL},
     {"its header", "api", "there", NULL, NULL, 0, "live", NULL},
     {"static", "static", NULL, "exit:report", NULL, 0, "static", NULL},
