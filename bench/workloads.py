@@ -156,6 +156,14 @@ def c_source(path, quick):
             out.write("    return r + g(p, r);\n}\n")
 
 
+def compiler_proper():
+    """gcc's cc1."""
+    if not shutil.which("gcc"):
+        return "cc1"
+    said = subprocess.run(["gcc", "-print-prog-name=cc1"], stdout=subprocess.PIPE, check=True)
+    return said.stdout.decode().strip()
+
+
 def all_workloads(build, folder, quick):
     """All workloads; their inputs are written to `folder`."""
     quick_option = ["--quick"] if quick else []
@@ -173,5 +181,6 @@ def all_workloads(build, folder, quick):
     loads.append(Workload("python3", [interpreter, "-s", "-S", python,
                                       "20000" if quick else "100000"], interpreter,
                           ["PYTHONMALLOC=malloc", "PYTHONHASHSEED=0"]))
-    loads.append(Workload("gcc", ["gcc", "-O1", "-S", "-o", os.devnull, program], "gcc"))
+    # The compiler itself: profilers that are commands do not follow gcc to its children.
+    loads.append(Workload("gcc", [compiler_proper(), "-quiet", "-O1", "-o", os.devnull, program], "gcc"))
     return loads
