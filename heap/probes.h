@@ -14,12 +14,22 @@
 
    The last two are OpenTelemetry's contract for samplers in a process (opentelemetry-ebpf-profiler, design-docs/00003-memory-profiling): of
    sampled blocks only, a weight being the sample points times the interval.
+
+   PROBE_LISTENED(sample_free) says that a tracer has counted itself into the probe's semaphore, as bpftrace, perf and gdb do; of the probes in a file that
+   defines GLEANER_PROBES_COUNTED only (the sampler's, whose semaphores are in sampler.c).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_PROBES_H
 #define GLEANER_PROBES_H
 
 #if defined(__has_include) && !defined(GLEANER_NO_PROBES)
 #if __has_include(<sys/sdt.h>)
+#ifdef GLEANER_PROBES_COUNTED
+#include "heap/base.h"
+#define _SDT_HAS_SEMAPHORES 1
+#define PROBE_SEMAPHORE HIDDEN __attribute__((section(".probes"))) volatile unsigned short
+HIDDEN extern volatile unsigned short gleaner_sample_semaphore, gleaner_sample_free_semaphore, otel_memory_alloc_semaphore, otel_memory_free_semaphore;
+#define PROBE_LISTENED(name) unlikely(gleaner_##name##_semaphore)
+#endif
 #include <sys/sdt.h>
 #define PROBE1(provider, name, a) STAP_PROBE1(provider, name, a)
 #define PROBE2(provider, name, a, b) STAP_PROBE2(provider, name, a, b)
@@ -35,6 +45,10 @@
 #define PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define PROBE4(provider, name, a, b, c, d) ((void)(a), (void)(b), (void)(c), (void)(d))
 #define PROBE5(provider, name, a, b, c, d, e) ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
+#endif
+
+#ifndef PROBE_LISTENED
+#define PROBE_LISTENED(name) false
 #endif
 
 #endif

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/lifetime.h"
 #include "heap/meta.h"
+#include "sampler/deaths.h"
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
 
@@ -69,6 +70,29 @@ static void add(_Atomic uint64_t *to, _Atomic uint64_t *from, unsigned count)
     for (unsigned i = 0; i < count; i++) RELAXED(store, &to[i], RELAXED(load, &to[i]) + RELAXED(load, &from[i]));
 }
 
+static void add_one(_Atomic uint64_t *to) { RELAXED(store, to, RELAXED(load, to) + 1); }
+
+/* Deaths that their threads have still to count, as they will (sample_every.c). */
+static bool add_pending(struct lifetime *to, uint32_t site)
+{
+    struct death_view pending[DEATHS_MOST];
+    bool any = false;
+    for (unsigned i = 0, n = deaths_pending(pending); i < n; i++) {
+        const struct death_view *d = &pending[i];
+        if (d->was.site != site) continue;
+        any = true;
+        if (d->thread != d->was.thread) add_one(&to->elsewhere);
+        if (d->was.time < RELAXED(load, &lifetime_since)) {
+            add_one(d->old ? &to->inherited_old : &to->inherited_young);
+            continue;
+        }
+        add_one(&to->time[lifetime_time_bucket(d->ticks - d->was.time)]);
+        add_one(&to->span[lifetime_span_of(d->was.clock, d->bytes / LIFETIME_UNIT)]);
+        if (d->old) add_one(&to->old);
+    }
+    return any;
+}
+
 bool lifetime_sum(uint32_t site, struct lifetime *to)
 {
     bool any = false;
@@ -78,7 +102,7 @@ bool lifetime_sum(uint32_t site, struct lifetime *to)
         if (l) add((_Atomic uint64_t *)to, (_Atomic uint64_t *)l, sizeof *to / sizeof(uint64_t));
         any |= l != NULL;
     }
-    return any;
+    return add_pending(to, site) || any;
 }
 
 void lifetime_stats(struct lifetime_stats *to)

@@ -3,9 +3,11 @@
    1. They do what sampler.c's do, by the short way where that is open: the stack is the previous one, the site is at hand, an
       entry and a reading of the clock too, and what is counted belongs to this thread alone (SITE_OWN of site.h).  Nothing is called on the
       short way, so nothing is saved for a call: where something is missing it is got, and the hook begun again, or left to sampler.c.
-   2. Of what can change at a fork only the thread's generation is looked at: when it is renewed so is its cache of entries, and sites at
+   2. A death is counted some frees later (deaths.h), unless a tracer listens for it: he would hear of it after his block was used anew.
+   3. Of what can change at a fork only the thread's generation is looked at: when it is renewed so is its cache of entries, and sites at
       hand are forgotten.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#define GLEANER_PROBES_COUNTED
 #include "heap/heap.h"
 #include "heap/probes.h"
 #include "sampler/sampler_thread.h"
@@ -110,6 +112,58 @@ slowly:;
 
 /* ---- free ---- */
 
+struct due {
+    void *block;
+    uint64_t bytes;
+    uint32_t entry, ticks;
+};
+
+/* Puts a death in the place of the one that is due. */
+static ALWAYS_INLINE struct due put_down(struct sampler_thread *t, void *block, uint32_t entry, bool old)
+{
+    struct death *d = &t->deaths.ring[t->deaths.turn++ % DEATHS];
+    const struct due due = {(void *)atomic_load_explicit(&d->block, memory_order_relaxed), atomic_load_explicit(&d->bytes, memory_order_relaxed),
+                            atomic_load_explicit(&d->entry, memory_order_relaxed), atomic_load_explicit(&d->ticks, memory_order_relaxed)};
+    const uint64_t bytes = atomic_load_explicit(&lifetime_clock, memory_order_relaxed) + t->clock_kept;
+    atomic_store_explicit(&d->entry, entry | (old ? DEATH_OLD : 0), memory_order_relaxed);
+    atomic_store_explicit(&d->block, (uintptr_t)block, memory_order_relaxed);
+    atomic_store_explicit(&d->bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&d->ticks, t->clock.ticks, memory_order_relaxed);
+    return due;
+}
+
+static NOINLINE void count_slowly(struct sampler_thread *t, const struct due *d)
+{
+    const struct lifetime_birth then = {.units = d->bytes / LIFETIME_UNIT, .ticks = d->ticks};
+    sampler_count_death(t, d->block, d->entry & ~DEATH_OLD, then, d->entry & DEATH_OLD);
+}
+
+/* The cache has room for the entry. */
+static ALWAYS_INLINE void count(struct sampler_thread *t, const struct due *d)
+{
+    const uint32_t entry = d->entry & ~DEATH_OLD;
+    struct tracked_entry *e = tracked_entry_at(entry);
+    if (unlikely(!e || atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != (uintptr_t)d->block)) goto other;
+    struct tracked_view was;
+    tracked_load(e, 0, &was);
+    struct site_record *r = site_record_at(was.site);
+    if (unlikely(!r || site_record_shard(r) != t->own_shard)) goto other;
+    struct lifetime *l = lifetime_of(was.site, LIFETIME_SELF);
+    if (unlikely(!l || was.time < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) goto other;
+    atomic_store_explicit(&e->what, t->cache.generation, memory_order_release);
+    t->cache.entry[t->cache.count++] = entry;
+    count_own(&r->freed.blocks);
+    count_own(&l->time[lifetime_time_bucket(d->ticks - was.time)]);
+    count_own(&l->span[lifetime_span_of(was.clock, d->bytes / LIFETIME_UNIT)]);
+    if (unlikely(d->entry & DEATH_OLD)) count_own(&l->old);
+    PROBE3(gleaner, sample_free, d->block, was.site, was.n_samples);
+    if (sampler_live_due(t, -(int64_t)was.n_samples)) sampler_live_tell(t);
+    return;
+other:;
+    const struct due copy = *d;
+    count_slowly(t, &copy);
+}
+
 static NOINLINE void begin_again(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
     struct sampler_thread *t = hook->sampler;
@@ -123,29 +177,16 @@ void sampler_freed_every(struct heap_thread_hook *hook, void *block, uint32_t en
 {
     struct sampler_thread *t = hook ? hook->sampler : NULL;
     struct tracked_entry *e = tracked_entry_at(entry);
-    if (unlikely(!is_ready(t) || !e)) goto other;
+    if (unlikely(!is_ready(t) || !e || t->own_shard == UINT32_MAX || PROBE_LISTENED(sample_free))) {
+        sampler_freed(hook, block, entry, old);
+        return;
+    }
     if (unlikely(t->cache.count == TRACKED_CACHE || !coarse_is_good(&t->clock))) {
         begin_again(hook, block, entry, old);
         return;
     }
-    if (unlikely(atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != (uintptr_t)block)) goto other;
-    struct tracked_view was;
-    tracked_load(e, 0, &was);
-    struct site_record *r = site_record_at(was.site);
-    if (unlikely(!r || site_record_shard(r) != t->own_shard)) goto other;
-    struct lifetime *l = lifetime_of(was.site, LIFETIME_SELF);
-    if (unlikely(!l || was.time < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) goto other;
-    atomic_store_explicit(&e->what, t->cache.generation, memory_order_release);
-    t->cache.entry[t->cache.count++] = entry;
-    const uint64_t bytes = atomic_load_explicit(&lifetime_clock, memory_order_relaxed) + t->clock_kept;
-    count_own(&r->freed.blocks);
-    count_own(&l->time[lifetime_time_bucket((uint32_t)(t->clock.ticks - was.time))]);
-    count_own(&l->span[lifetime_span_of(was.clock, bytes / LIFETIME_UNIT)]);
-    if (unlikely(old)) count_own(&l->old);
-    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
+    __builtin_prefetch(e, 1);
     PROBE1(otel_memory, free, block);
-    if (sampler_live_due(t, -(int64_t)was.n_samples)) sampler_live_tell(t);
-    return;
-other:
-    sampler_freed(hook, block, entry, old);
+    const struct due due = put_down(t, block, entry, old);
+    if (likely(due.entry)) count(t, &due);
 }

@@ -22,6 +22,7 @@
    5. Tracking: stack, site, entry, in this order.  When no entry is to be had, the block counts
       as allocated and freed at once: what was allocated stays right, and the loss is counted.
    SPDX-License-Identifier: LGPL-2.1-or-later */
+#define GLEANER_PROBES_COUNTED
 #include "sampler/sampler.h"
 #include "heap/heap.h"
 #include "heap/meta.h"
@@ -33,6 +34,10 @@
 
 #define WORD ESTIMATE_WORD
 #define WITHOUT_MEMORY 4096 /* blocks until we try again to get memory for a thread's struct */
+
+#ifdef PROBE_SEMAPHORE
+PROBE_SEMAPHORE gleaner_sample_semaphore, gleaner_sample_free_semaphore, otel_memory_alloc_semaphore, otel_memory_free_semaphore;
+#endif
 
 static struct geometric distribution;
 static bool every_word, fixed_seed;
@@ -72,6 +77,7 @@ static COLD struct sampler_thread *make_thread(struct heap_thread_hook *hook)
     t->tag = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX;
     t->shard = every_word ? site_shard(t->number) : 0;
     t->own_shard = t->shard >= SITE_OWN ? t->shard : UINT32_MAX;
+    if (t->own_shard != UINT32_MAX) deaths_of(&t->deaths, t->own_shard);
     seed_thread(t, atomic_load_explicit(&sampler_generation, memory_order_relaxed));
     if (!every_word)
         for (unsigned c = 0; c < HEAP_CLASSES; c++) t->gap[c] = next_gap(t);
@@ -91,6 +97,7 @@ static inline struct sampler_thread *thread_of(struct heap_thread_hook *hook)
         t->clock_kept = 0;
         stack_cache_forget(t->stack);
         __builtin_memset(t->sites, 0, sizeof t->sites);
+        __builtin_memset(&t->deaths, 0, sizeof t->deaths);
     }
     return t;
 }
@@ -186,19 +193,21 @@ static ALWAYS_INLINE struct lifetime_birth born(struct sampler_thread *t, uint64
     return lifetime_now(t->clock_kept);
 }
 
-/* The life of `v`, of a site, ends now. */
-static ALWAYS_INLINE void died(struct sampler_thread *t, const struct tracked_view *v, bool old)
+/* The life of `v`, of a site, has ended. */
+static ALWAYS_INLINE void died(struct sampler_thread *t, const struct tracked_view *v, struct lifetime_birth now, bool old)
 {
     const struct site_record *r = site_record_at(v->site);
     const bool elsewhere = !t || t->tag != v->thread;
     const struct lifetime_death d = {.birth = {v->clock, v->time},
-                                     .now = lifetime_now(likely(t) ? t->clock_kept : 0),
+                                     .now = now,
                                      .weight = lifetime_weight(v->n_samples),
                                      .old = old,
                                      .elsewhere = elsewhere,
                                      .part = elsewhere && r && site_record_shard(r) >= SITE_OWN ? LIFETIME_OTHERS : LIFETIME_SELF};
     lifetime_died(v->site, &d);
 }
+
+static ALWAYS_INLINE struct lifetime_birth now_of(struct sampler_thread *t) { return lifetime_now(likely(t) ? t->clock_kept : 0); }
 
 uint32_t sampler_allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given,
                           enum heap_source source, unsigned n_samples)
@@ -223,20 +232,25 @@ uint32_t sampler_allocated(struct heap_thread_hook *hook, void *block, size_t as
     } else {
         const struct tracked_view copy = v;
         site_freed(v.site, given, n_samples);
-        died(t, &copy, false);
+        died(t, &copy, now_of(t), false);
     }
     return entry;
+}
+
+void sampler_count_death(struct sampler_thread *t, void *block, uint32_t entry, struct lifetime_birth now, bool old)
+{
+    struct tracked_view was;
+    if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
+    site_freed(was.site, 0, was.n_samples);
+    died(t, &was, now, old);
+    live_changed(t, -(int64_t)was.n_samples);
+    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
 }
 
 void sampler_freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
     struct sampler_thread *t = hook ? thread_of(hook) : NULL;
-    struct tracked_view was;
-    if (!tracked_remove(t ? &t->cache : NULL, entry, block, &was)) return;
-    site_freed(was.site, 0, was.n_samples);
-    died(t, &was, old);
-    live_changed(t, -(int64_t)was.n_samples);
-    PROBE3(gleaner, sample_free, block, was.site, was.n_samples);
+    sampler_count_death(t, block, entry, now_of(t), old);
     PROBE1(otel_memory, free, block);
 }
 
@@ -256,7 +270,7 @@ static uint32_t resized(struct heap_thread_hook *hook, void *block, uint32_t ent
     v.flags |= TRACKED_RESIZED;
     if (before != given && t) {
         unsigned was = v.n_samples;
-        died(t, &v, old);
+        died(t, &v, now_of(t), old);
         if (every_word)
             v.n_samples = points_of_all(given / WORD);
         else if (before > given)
@@ -334,6 +348,20 @@ void sampler_fork_parent(void)
     stack_fork_parent();
 }
 
+/* What the parent's threads had still to count, the child counts; their lives are not those of its blocks (lifetime.h). */
+static void count_pending(void)
+{
+    struct death_view pending[DEATHS_MOST];
+    for (unsigned i = 0, n = deaths_pending(pending); i < n; i++) {
+        const struct tracked_view *was = &pending[i].was;
+        struct tracked_view again;
+        if (!tracked_remove(NULL, pending[i].entry, was->block, &again)) continue;
+        site_freed(was->site, 0, was->n_samples);
+        site_live_changed(-(int64_t)was->n_samples);
+    }
+    deaths_forget();
+}
+
 void sampler_fork_child(void)
 {
     /* Children of one parent differ by the number of the fork, so with a fixed seed they are
@@ -347,6 +375,7 @@ void sampler_fork_child(void)
     uint32_t now = atomic_load(&sampler_generation) + 1;
     atomic_store(&sampler_generation, now ? now : 1);
     tracked_fork_child();
+    count_pending();
     site_fork_child();
     lifetime_fork_child();
     stack_fork_child();

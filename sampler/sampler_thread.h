@@ -4,6 +4,7 @@
 #define GLEANER_SAMPLER_THREAD_H
 
 #include "sampler/coarse_clock.h"
+#include "sampler/deaths.h"
 #include "sampler/estimate.h"
 #include "sampler/geometric.h"
 #include "sampler/lifetime.h"
@@ -33,6 +34,7 @@ struct sampler_thread {
     uint64_t clock_kept; /* for lifetime_allocated */
     struct coarse_clock clock;
     struct tracked_cache cache;
+    struct deaths deaths; /* of a thread with own_shard */
     struct stack_cache *stack;
     struct site_at_hand sites[SITES_AT_HAND];
 };
@@ -71,6 +73,9 @@ uint32_t sampler_site(struct sampler_thread *t, uint32_t stack, size_t given, en
 uint32_t sampler_allocated(struct heap_thread_hook *hook, void *block, size_t asked, size_t given, enum heap_source source,
                            unsigned n_samples);
 void sampler_freed(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old);
+
+/* Counts a death: of the block that the entry is still that of. `now`: when it died. */
+void sampler_count_death(struct sampler_thread *, void *block, uint32_t entry, struct lifetime_birth now, bool old);
 
 /* The same where every word is sampled: sample_every.c. */
 void *sampler_allocated_every(struct heap_thread_hook *hook, void *block, size_t asked, size_t what, _Atomic uint32_t *tag);

@@ -31,6 +31,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/meta.h"
 #include "heap/os.h"
+#include "sampler/deaths.h"
 #include "sampler/site_record.h"
 
 #define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
@@ -365,8 +366,28 @@ uint64_t site_peak(uint64_t *time)
 
 /* Reading */
 
+/* What of a site's live blocks died, and is only not counted yet: its frees, from the list that deaths_pending gave. */
+static struct site_count pending_of(uint32_t site, const struct death_view *pending, unsigned count)
+{
+    struct site_count c = {0};
+    for (unsigned i = 0; i < count; i++) {
+        if (pending[i].was.site != site) continue;
+        c.blocks++;
+        c.n += pending[i].was.n_samples;
+    }
+    return c;
+}
+
+static struct site_count live_now(uint32_t site, struct site_record *r, const struct death_view *pending, unsigned count)
+{
+    struct site_count live = live_of(r), died = pending_of(site, pending, count);
+    return (struct site_count){minus(live.n, died.n), minus(live.blocks, died.blocks)};
+}
+
 void site_each(void (*each)(const struct site_view *, void *), void *user)
 {
+    struct death_view pending[DEATHS_MOST];
+    unsigned count = deaths_pending(pending);
     int which = atomic_load(&published);
     bool now = peak_is_now();
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
@@ -377,7 +398,7 @@ void site_each(void (*each)(const struct site_view *, void *), void *user)
                               .source = site_source(i),
                               .given = site_given(i),
                               .allocated = allocated_of(r),
-                              .live = live_of(r)};
+                              .live = live_now(i, r, pending, count)};
         struct site_counts *p = now ? NULL : peak_of(which, i, false);
         if (now)
             v.peak = v.live;
@@ -397,13 +418,16 @@ void site_stats(struct site_stats *to)
     *to = (struct site_stats){.sites = RELAXED(load, &next_record) - 1,
                               .dropped = RELAXED(load, &dropped_count),
                               .memory_bytes = RELAXED(load, &memory)};
+    struct death_view pending[DEATHS_MOST];
+    unsigned count = deaths_pending(pending);
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
         struct site_record *r = record_at(i);
         if (i != SITE_DROPPED && r == &dropped) continue;
         to->allocated_blocks += allocated_of(r).blocks;
-        to->live_blocks += live_of(r).blocks;
+        to->live_blocks += live_now(i, r, pending, count).blocks;
         to->freed_blocks += freed_blocks(r);
     }
+    to->freed_blocks += count;
 }
 
 void site_fork_child(void)

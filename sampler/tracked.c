@@ -29,7 +29,7 @@
 #include "heap/meta.h"
 #include "heap/syscall.h"
 #include "heap/tag.h"
-#include "sampler/tracked_entry.h"
+#include "sampler/deaths.h"
 
 #include <sys/sysinfo.h>
 
@@ -307,9 +307,12 @@ static uint32_t end_of_use(void)
 
 void tracked_each(void (*each)(uint32_t, const struct tracked_view *, void *), void *user)
 {
+    struct death_view pending[DEATHS_MOST];
+    unsigned count = deaths_pending(pending), past = 0;
     struct tracked_view v;
     for (uint32_t i = 1, end = end_of_use(); i < end; i++) {
-        if (tracked_get(i, &v)) each(i, &v, user);
+        if (past < count && pending[past].entry == i) past++; /* its block is dead */
+        else if (tracked_get(i, &v)) each(i, &v, user);
     }
 }
 

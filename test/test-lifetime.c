@@ -104,6 +104,14 @@ static struct block fake_alloc(struct fake *f, size_t words)
     return b;
 }
 
+/* What is known of the lives at a site, with what threads have still to count. */
+static struct lifetime lives_at(uint32_t site)
+{
+    struct lifetime l;
+    ck_assert(lifetime_sum(site, &l));
+    return l;
+}
+
 static void fake_free(struct fake *f, struct block b)
 {
     if (b.entry) hooks.freed(f ? &f->hook : NULL, b.address, b.entry, is_old(b.address));
@@ -242,8 +250,7 @@ START_TEST(ages_are_exact_in_bytes)
         for (size_t done = 0; done < between; done += 8 * LIFETIME_UNIT)
             fake_free(&f, fake_alloc(&f, (between - done < 8 * LIFETIME_UNIT ? between - done : 8 * LIFETIME_UNIT) / 8));
         fake_free(&f, b);
-        struct lifetime *l = lifetime_of(first_site(1, 64), LIFETIME_SELF);
-        ck_assert_uint_eq(l->span[step], 1);
+        ck_assert_uint_eq(lives_at(first_site(1, 64)).span[step], 1);
     }
     ck_assert_uint_eq(sums_of(first_site(1, 64)).time, 20);
     ck_assert_uint_eq(check_all(false).live, 0);
@@ -268,12 +275,13 @@ START_TEST(ages_in_time)
     (void)stays;
     fake_free(&f, quick);
     uint32_t after = lifetime_ticks();
-    struct lifetime *l = lifetime_of(first_site(1, 64), LIFETIME_SELF);
-    ck_assert_uint_eq(died_at(l, 0, after - before), 1);
+    struct lifetime l = lives_at(first_site(1, 64));
+    ck_assert_uint_eq(died_at(&l, 0, after - before), 1);
     uint32_t waited = 2 * (after - before) + 20; /* longer than `quick` can have lived, by more than a step */
     wait_ticks(waited);
     fake_free(&f, slow);
-    ck_assert_uint_eq(died_at(l, waited, lifetime_ticks() - before), 1);
+    l = lives_at(first_site(1, 64));
+    ck_assert_uint_eq(died_at(&l, waited, lifetime_ticks() - before), 1);
     struct sums s = sums_of(first_site(1, 64));
     ck_assert_uint_eq(s.time, 2);
     ck_assert_uint_eq(s.live_time, 1);
@@ -314,17 +322,17 @@ START_TEST(resizing_is_a_death_and_a_birth)
     struct block b = fake_alloc(&f, 8);
     wait_ticks(40);
     hooks.resized(&f.hook, b.address, b.entry, 64, 60, 64, true); /* the same size: nothing ends */
-    ck_assert_ptr_null(lifetime_of(first_site(1, 64), LIFETIME_SELF));
+    struct lifetime l;
+    ck_assert(!lifetime_sum(first_site(1, 64), &l));
     uint32_t resized = lifetime_ticks();
     hooks.resized(&f.hook, b.address, b.entry, 64, 120, 128, true);
-    struct lifetime *l = lifetime_of(first_site(1, 64), LIFETIME_SELF);
-    ck_assert_ptr_nonnull(l);
-    ck_assert_uint_eq(l->old, 1);
-    ck_assert_uint_eq(died_at(l, 40, UINT64_MAX), 1);
+    l = lives_at(first_site(1, 64));
+    ck_assert_uint_eq(l.old, 1);
+    ck_assert_uint_eq(died_at(&l, 40, UINT64_MAX), 1);
     fake_free(&f, b);
     /* Its own age, not the whole block's. */
-    l = lifetime_of(site_find(1, 128, HEAP_REALLOC, site_shard(1)), LIFETIME_SELF);
-    ck_assert_uint_eq(died_at(l, 0, lifetime_ticks() - resized), 1);
+    l = lives_at(site_find(1, 128, HEAP_REALLOC, site_shard(1)));
+    ck_assert_uint_eq(died_at(&l, 0, lifetime_ticks() - resized), 1);
     check_all(false);
 }
 END_TEST
@@ -347,8 +355,8 @@ START_TEST(no_memory_for_records)
     ck_assert_uint_gt(s.dropped, 1000);
     uint64_t known = 0;
     for (unsigned i = 0; i < 2000; i++) {
-        struct lifetime *l = lifetime_of(first_site(i + 1, 64), LIFETIME_SELF);
-        if (l) known += died_at(l, 0, UINT64_MAX);
+        struct lifetime l;
+        if (lifetime_sum(first_site(i + 1, 64), &l)) known += died_at(&l, 0, UINT64_MAX);
     }
     ck_assert_uint_eq(known + s.dropped, 2000);
 }

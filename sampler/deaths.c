@@ -1,0 +1,46 @@
+/* deaths.c: see deaths.h.
+   SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sampler/deaths.h"
+
+#define RELAXED(op, ...) atomic_##op##_explicit(__VA_ARGS__, memory_order_relaxed)
+
+static _Atomic(struct deaths *) threads[DEATHS_THREADS];
+
+void deaths_of(struct deaths *d, unsigned shard)
+{
+    atomic_store_explicit(&threads[shard - SITE_OWN], d, memory_order_release);
+}
+
+static bool view(struct death *d, struct death_view *v)
+{
+    uint32_t entry = RELAXED(load, &d->entry);
+    v->entry = entry & ~DEATH_OLD;
+    v->old = entry & DEATH_OLD;
+    v->ticks = RELAXED(load, &d->ticks);
+    v->bytes = RELAXED(load, &d->bytes);
+    return v->entry && tracked_get(v->entry, &v->was) && (uintptr_t)v->was.block == RELAXED(load, &d->block);
+}
+
+unsigned deaths_pending(struct death_view to[DEATHS_MOST])
+{
+    unsigned n = 0;
+    for (unsigned t = 0; t < DEATHS_THREADS; t++) {
+        struct deaths *d = atomic_load_explicit(&threads[t], memory_order_acquire);
+        for (unsigned i = 0; d && i < DEATHS; i++) {
+            struct death_view v = {.thread = (uint16_t)(t + 1)}; /* site_shard gives them in this order */
+            if (!view(&d->ring[i], &v)) continue;
+            unsigned at = n++;
+            for (; at > 0 && to[at - 1].entry > v.entry; at--) to[at] = to[at - 1];
+            to[at] = v;
+        }
+    }
+    return n;
+}
+
+void deaths_forget(void)
+{
+    for (unsigned t = 0; t < DEATHS_THREADS; t++) {
+        struct deaths *d = RELAXED(load, &threads[t]);
+        for (unsigned i = 0; d && i < DEATHS; i++) RELAXED(store, &d->ring[i].entry, 0);
+    }
+}
