@@ -49,7 +49,7 @@ void deaths_of(struct deaths *, unsigned shard);
 /* Puts what is pending in all threads there, by rising entry, and tells how many.  Any thread, and a snapshot child; no lock, no memory. */
 unsigned deaths_pending(struct death_view to[DEATHS_MOST]);
 
-/* In a forked child, while it has one thread: nothing is pending from now on. */
+/* In a forked child, while it has one thread and before an entry is used anew: nothing is pending from now on. */
 void deaths_forget(void);
 
 #endif

@@ -97,7 +97,6 @@ static inline struct sampler_thread *thread_of(struct heap_thread_hook *hook)
         t->clock_kept = 0;
         stack_cache_forget(t->stack);
         __builtin_memset(t->sites, 0, sizeof t->sites);
-        __builtin_memset(&t->deaths, 0, sizeof t->deaths);
     }
     return t;
 }

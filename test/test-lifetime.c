@@ -11,7 +11,7 @@
 #include "sampler/sampler.h"
 #include "sampler/stack_cache.h"
 #include "sampler/tracked.h"
-#include "no_short_stacks.h"
+#include "sampler_alone.h"
 #include "suite.h"
 
 #include <check.h>
@@ -20,43 +20,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* ---- what the sampler calls ---- */
-
-static _Thread_local uint32_t stack_now = 1;
-
-void heap_suspend_sampling(void) {}
-void heap_resume_sampling(void) {}
-uintptr_t caller_address(uint32_t number)
-{
-    return number;
-}
-void stack_start(const struct sampler_options *options)
-{
-    (void)options;
-}
-void stack_fork_prepare(void) {}
-void stack_fork_parent(void) {}
-void stack_fork_child(void) {}
-void stack_print(int fd, uint32_t id)
-{
-    (void)fd;
-    (void)id;
-}
-void stack_stats(struct stack_stats *to)
-{
-    *to = (struct stack_stats){0};
-}
-void stack_cache_forget(struct stack_cache *cache)
-{
-    (void)cache;
-}
-uint32_t stack_capture_cached(struct stack_cache **cache, bool *one_frame)
-{
-    (void)cache;
-    (void)one_frame;
-    return stack_now;
-}
 
 /* Every third block is old, by its address. */
 static bool is_old(const void *block)
