@@ -41,7 +41,6 @@ void os_populate(void *address, size_t bytes);
 uint64_t os_now_coarse(void);
 uint64_t os_realtime(void);
 
-/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
 /* The clocks, by the kernel itself: the vDSO's function where one was given, else the system call.  Never by libc's name, behind which a
    library may stand that makes up other times (libfaketime), and allocates, or complains, when it is asked too early. */
 typedef int os_clock_function(clockid_t, struct timespec *);
@@ -50,6 +49,7 @@ extern __attribute__((visibility("hidden"))) os_clock_function *os_clock;
 /* From start-up: NULL leaves the system call. */
 void os_clock_is(os_clock_function *);
 
+/* CLOCK_MONOTONIC_COARSE in ticks of 1/64 second. */
 #define OS_TICKS 64
 static ALWAYS_INLINE uint64_t os_ticks_of(const struct timespec *ts)
 {
