@@ -13,10 +13,10 @@ void deaths_of(struct deaths *d, unsigned shard)
 
 static bool view(struct death *d, struct death_view *v)
 {
-    uint32_t entry = RELAXED(load, &d->entry);
-    v->entry = entry & ~DEATH_OLD;
-    v->old = entry & DEATH_OLD;
-    v->ticks = RELAXED(load, &d->ticks);
+    uint64_t what = RELAXED(load, &d->what);
+    v->entry = (uint32_t)what & ~DEATH_OLD;
+    v->old = what & DEATH_OLD;
+    v->ticks = (uint32_t)(what >> 32);
     v->bytes = RELAXED(load, &d->bytes);
     return v->entry && tracked_get(v->entry, &v->was) && (uintptr_t)v->was.block == RELAXED(load, &d->block);
 }
@@ -41,6 +41,9 @@ void deaths_forget(void)
 {
     for (unsigned t = 0; t < DEATHS_THREADS; t++) {
         struct deaths *d = RELAXED(load, &threads[t]);
-        for (unsigned i = 0; d && i < DEATHS; i++) RELAXED(store, &d->ring[i].entry, 0);
+        for (unsigned i = 0; d && i < DEATHS; i++) {
+            RELAXED(store, &d->ring[i].what, 0);
+            RELAXED(store, &d->ring[i].at, NULL);
+        }
     }
 }

@@ -23,10 +23,10 @@
 #define DEATH_OLD 0x80000000u /* beside the entry's number: the block was old */
 
 struct death {
-    _Atomic uint32_t entry; /* 0: none */
-    _Atomic uint32_t ticks; /* when, in time and in bytes allocated (lifetime.h) */
-    _Atomic uint64_t bytes;
+    _Atomic uint64_t what;  /* ticks << 32 | entry; 0: none.  One word, so that one load takes it again */
+    _Atomic uint64_t bytes; /* when, as `ticks`: in bytes allocated and in time (lifetime.h) */
     _Atomic uintptr_t block;
+    _Atomic(struct tracked_entry *) at; /* the entry; NULL: none */
 };
 
 /* All zero at first. */

@@ -113,37 +113,36 @@ slowly:;
 /* ---- free ---- */
 
 struct due {
-    void *block;
-    uint64_t bytes;
-    uint32_t entry, ticks;
+    uint64_t what, bytes;
+    uintptr_t block;
+    struct tracked_entry *at;
 };
 
 /* Puts a death in the place of the one that is due. */
-static ALWAYS_INLINE struct due put_down(struct sampler_thread *t, void *block, uint32_t entry, bool old)
+static ALWAYS_INLINE struct due put_down(struct sampler_thread *t, void *block, uint32_t entry, struct tracked_entry *at)
 {
     struct death *d = &t->deaths.ring[t->deaths.turn++ % DEATHS];
-    const struct due due = {(void *)atomic_load_explicit(&d->block, memory_order_relaxed), atomic_load_explicit(&d->bytes, memory_order_relaxed),
-                            atomic_load_explicit(&d->entry, memory_order_relaxed), atomic_load_explicit(&d->ticks, memory_order_relaxed)};
-    const uint64_t bytes = atomic_load_explicit(&lifetime_clock, memory_order_relaxed) + t->clock_kept;
-    atomic_store_explicit(&d->entry, entry | (old ? DEATH_OLD : 0), memory_order_relaxed);
+    const struct due due = {
+        .what = atomic_load_explicit(&d->what, memory_order_relaxed), .bytes = atomic_load_explicit(&d->bytes, memory_order_relaxed),
+        .block = atomic_load_explicit(&d->block, memory_order_relaxed), .at = atomic_load_explicit(&d->at, memory_order_relaxed)};
+    atomic_store_explicit(&d->what, (uint64_t)t->clock.ticks << 32 | entry, memory_order_relaxed);
+    atomic_store_explicit(&d->bytes, atomic_load_explicit(&lifetime_clock, memory_order_relaxed) + t->clock_kept, memory_order_relaxed);
     atomic_store_explicit(&d->block, (uintptr_t)block, memory_order_relaxed);
-    atomic_store_explicit(&d->bytes, bytes, memory_order_relaxed);
-    atomic_store_explicit(&d->ticks, t->clock.ticks, memory_order_relaxed);
+    atomic_store_explicit(&d->at, at, memory_order_relaxed);
     return due;
 }
 
 static NOINLINE void count_slowly(struct sampler_thread *t, const struct due *d)
 {
-    const struct lifetime_birth then = {.units = d->bytes / LIFETIME_UNIT, .ticks = d->ticks};
-    sampler_count_death(t, d->block, d->entry & ~DEATH_OLD, then, d->entry & DEATH_OLD);
+    const struct lifetime_birth then = {.units = d->bytes / LIFETIME_UNIT, .ticks = (uint32_t)(d->what >> 32)};
+    sampler_count_death(t, (void *)d->block, (uint32_t)d->what & ~DEATH_OLD, then, d->what & DEATH_OLD);
 }
 
 /* The cache has room for the entry. */
 static ALWAYS_INLINE void count(struct sampler_thread *t, const struct due *d)
 {
-    const uint32_t entry = d->entry & ~DEATH_OLD;
-    struct tracked_entry *e = tracked_entry_at(entry);
-    if (unlikely(!e || atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != (uintptr_t)d->block)) goto other;
+    struct tracked_entry *e = d->at;
+    if (unlikely(atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != d->block)) goto other;
     struct tracked_view was;
     tracked_load(e, 0, &was);
     struct site_record *r = site_record_at(was.site);
@@ -151,11 +150,11 @@ static ALWAYS_INLINE void count(struct sampler_thread *t, const struct due *d)
     struct lifetime *l = lifetime_of(was.site, LIFETIME_SELF);
     if (unlikely(!l || was.time < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) goto other;
     atomic_store_explicit(&e->what, t->cache.generation, memory_order_release);
-    t->cache.entry[t->cache.count++] = entry;
+    t->cache.entry[t->cache.count++] = (uint32_t)d->what & ~DEATH_OLD;
     count_own(&r->freed.blocks);
-    count_own(&l->time[lifetime_time_bucket(d->ticks - was.time)]);
+    count_own(&l->time[lifetime_time_bucket((uint32_t)(d->what >> 32) - was.time)]);
     count_own(&l->span[lifetime_span_of(was.clock, d->bytes / LIFETIME_UNIT)]);
-    if (unlikely(d->entry & DEATH_OLD)) count_own(&l->old);
+    if (unlikely(d->what & DEATH_OLD)) count_own(&l->old);
     PROBE3(gleaner, sample_free, d->block, was.site, was.n_samples);
     if (sampler_live_due(t, -(int64_t)was.n_samples)) sampler_live_tell(t);
     return;
@@ -187,6 +186,6 @@ void sampler_freed_every(struct heap_thread_hook *hook, void *block, uint32_t en
     }
     __builtin_prefetch(e, 1);
     PROBE1(otel_memory, free, block);
-    const struct due due = put_down(t, block, entry, old);
-    if (likely(due.entry)) count(t, &due);
+    const struct due due = put_down(t, block, entry | (old ? DEATH_OLD : 0), e);
+    if (likely(due.at)) count(t, &due);
 }
