@@ -9,12 +9,12 @@
           0                         never used
 
    2. Free entries.  Each thread has a cache of up to 64 (last in, first out).  When it is empty
-      it is filled by one batch of 32, when it is full 32 go back, so that threads meet at a
-      shared word once in 32 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose
-      head carries a tag against ABA; `site` of a batch's first entry links them.  Within a batch an
-      entry holds the numbers of four others, and in `next` that of the entry that holds the next four:
-      one that is taken is written to, but not waited for.  When the stack is empty, numbers are taken from
-      `next_unused`.
+      it is filled by one batch of 31, when it is full 31 go back, so that threads meet at a
+      shared word once in 31 blocks.  Batches lie on a Treiber stack (IBM RJ 5118, 1986) whose
+      head carries a tag against ABA; `site` of a batch's first entry links them.  That holds the numbers of
+      five others, each of which holds those of five more: whoever takes the batch waits for memory twice, not for
+      one entry after the other, and those that are taken are written to, but not waited for.  When the stack is empty, numbers
+      are taken from `next_unused`.
    3. Forks.  The kernel copies page after page while other threads go on, so what a child finds
       is of no one moment: a list's head may be older than the entries that it names.  So a child
       trusts no list.  It starts with empty ones and a new generation (caches see that and are
@@ -33,8 +33,9 @@
 
 #include <sys/sysinfo.h>
 
-#define BATCH 32
-#define HELD 4 /* numbers that an entry holds besides its own */
+#define HELD 5                     /* numbers that an entry holds besides its own */
+#define BATCH (1 + HELD + HELD * HELD)
+#define UNUSED_BATCH 32u
 #define CHUNK_SHIFT TRACKED_CHUNK_SHIFT
 #define CHUNK TRACKED_CHUNK
 #define CHUNKS (TRACKED_MAX >> CHUNK_SHIFT)
@@ -88,7 +89,7 @@ void tracked_start(size_t bytes)
         bytes = (size_t)info.totalram * info.mem_unit / 4;
     }
     size_t entries = bytes / sizeof(struct tracked_entry);
-    if (entries < 2 * BATCH) entries = 2 * BATCH;
+    if (entries < 2 * UNUSED_BATCH) entries = 2 * UNUSED_BATCH;
     if (entries > TRACKED_MAX) entries = TRACKED_MAX;
     RELAXED(store, &limit, (uint32_t)entries);
 }
@@ -149,53 +150,76 @@ static void take_unused(struct tracked_cache *cache, uint32_t now)
         uint32_t at = RELAXED(load, &next_unused), to;
         do {
             if (at >= max) return;
-            to = max - at < BATCH ? max : (at / BATCH + 1) * BATCH; /* never across two chunks */
+            to = max - at < UNUSED_BATCH ? max : (at / UNUSED_BATCH + 1) * UNUSED_BATCH; /* never across two chunks */
             if (!have_chunk(at)) return;
         } while (!atomic_compare_exchange_weak(&next_unused, &at, to));
         take_range(cache, at, to, now);
     }
 }
 
-/* Makes the entry hold the four numbers, 0 for those that there are not, and the next such one. */
-static void hold(struct tracked_entry *e, const uint32_t number[HELD], uint32_t next)
+/* Makes the entry hold the numbers, 0 for those that there are not. */
+static void hold(uint32_t entry, const uint32_t number[HELD])
 {
+    struct tracked_entry *e = entry_at(entry);
     RELAXED(store, &e->asked_thread, (uint64_t)number[1] << 32 | number[0]);
     RELAXED(store, &e->n_samples, number[2]);
     RELAXED(store, &e->time, number[3]);
-    RELAXED(store, &e->next, next);
+    RELAXED(store, &e->next, number[4]);
+}
+
+static void held(uint32_t entry, uint32_t number[HELD])
+{
+    struct tracked_entry *e = entry_at(entry);
+    uint64_t two = RELAXED(load, &e->asked_thread);
+    number[0] = (uint32_t)two;
+    number[1] = (uint32_t)(two >> 32);
+    number[2] = RELAXED(load, &e->n_samples);
+    number[3] = RELAXED(load, &e->time);
+    number[4] = RELAXED(load, &e->next);
+}
+
+static void put_all(struct tracked_cache *cache, const uint32_t number[HELD])
+{
+    for (unsigned i = 0; i < HELD; i++)
+        if (number[i]) cache->entry[cache->count++] = number[i];
+}
+
+static const uint32_t none[HELD];
+
+/* A batch of one. */
+static void push_one(uint32_t entry)
+{
+    hold(entry, none);
+    push_batch(entry);
 }
 
 static NOINLINE void fill(struct tracked_cache *cache, uint32_t now)
 {
-    for (uint32_t at = pop_batch(); at != 0;) {
-        struct tracked_entry *e = entry_at(at);
-        uint64_t two = RELAXED(load, &e->asked_thread);
-        const uint32_t number[HELD] = {(uint32_t)two, (uint32_t)(two >> 32), RELAXED(load, &e->n_samples),
-                                       RELAXED(load, &e->time)};
-        for (unsigned i = 0; i < HELD; i++)
-            if (number[i]) cache->entry[cache->count++] = number[i];
-        cache->entry[cache->count++] = at;
-        at = RELAXED(load, &e->next);
+    uint32_t first = pop_batch(), below[HELD] = {0}, leaves[HELD];
+    if (first) held(first, below);
+    for (unsigned i = 0; i < HELD; i++) {
+        if (!below[i]) continue;
+        held(below[i], leaves);
+        put_all(cache, leaves);
     }
+    put_all(cache, below);
+    if (first) cache->entry[cache->count++] = first;
     if (cache->count == 0) sweep(cache, now);
     if (cache->count == 0) take_unused(cache, now);
 }
 
-/* The upper 32 entries, those that were freed last, stay. */
+/* Those that were freed last, at the end, stay. */
 static NOINLINE void spill(struct tracked_cache *cache)
 {
-    uint32_t next = 0;
-    for (unsigned i = 0; i < BATCH; i += HELD + 1) {
-        uint32_t number[HELD] = {0};
-        for (unsigned k = 0; k < HELD && i + 1 + k < BATCH; k++) number[k] = cache->entry[i + 1 + k];
-        hold(entry_at(cache->entry[i]), number, next);
-        next = cache->entry[i];
-    }
+    const uint32_t *e = cache->entry; /* the first, the five, the twenty-five */
+    hold(e[0], e + 1);
+    for (unsigned i = 0; i < HELD; i++) hold(e[1 + i], e + 1 + HELD + i * HELD);
+    uint32_t first = e[0];
     cache->count -= BATCH;
-    __builtin_memcpy(cache->entry, cache->entry + BATCH, BATCH * sizeof *cache->entry);
-    push_batch(next);
+    __builtin_memmove(cache->entry, cache->entry + BATCH, cache->count * sizeof *cache->entry);
+    push_batch(first);
 }
-_Static_assert(TRACKED_CACHE == 2 * BATCH && TRACKED_CACHE >= SWEEP_STEP, "spill and sweep fit");
+_Static_assert(TRACKED_CACHE > BATCH && TRACKED_CACHE >= SWEEP_STEP, "spill and sweep fit");
 
 static void give(struct tracked_cache *cache, uint32_t entry)
 {
@@ -232,8 +256,7 @@ static COLD uint32_t add_without_cache(const struct tracked_view *v)
     uint32_t number = tracked_add(&own, v);
     while (own.count > 0) {
         uint32_t left = own.entry[--own.count];
-        hold(entry_at(left), (uint32_t[HELD]){0}, 0);
-        push_batch(left);
+        push_one(left);
     }
     return number;
 }
@@ -270,8 +293,7 @@ bool tracked_remove(struct tracked_cache *cache, uint32_t number, const void *bl
         check_generation(cache, now);
         give(cache, number);
     } else {
-        hold(e, (uint32_t[HELD]){0}, 0);
-        push_batch(number);
+        push_one(number);
     }
     return true;
 }
