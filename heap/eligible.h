@@ -15,7 +15,7 @@ enum eligible_rule {
     RULE_AGE,           /* lost for too short a time */
     RULE_START,         /* so is the process */
     RULE_NO_PLACE,      /* it is not known who allocated it */
-    RULE_LIBRARY,       /* the loader or libc did */
+    RULE_LIBRARY,       /* the loader or libc did, or a library that is known to hide pointers */
     RULE_VETOED,        /* a block of its place was proven not to be lost */
     RULE_TRIAL,         /* its place has not condemned enough blocks before, or not for long enough */
     RULE_GROUP,         /* one that is connected with it is not eligible */

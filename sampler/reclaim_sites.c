@@ -28,11 +28,12 @@ static struct site sites[RECLAIM_SITES + 1]; /* by number, from 1 */
 static uint32_t slots[SLOTS];                /* numbers; 0: free */
 static _Atomic uint32_t used;
 
-/* The run-time's own objects: what they allocate they may keep in ways of their own. */
+/* The run-time's own objects: what they allocate they may keep in ways of their own.  And libraries that keep blocks by what is no pointer:
+   fontconfig finds a pattern's elements, and what they lead to, by their distance from the pattern (FcPatternElts in its fcint.h). */
 static bool is_library(uint32_t number)
 {
     static const char *const names[] = {"ld-linux", "ld64.so", "ld-2.", "libc.so.", "libc-2.", "libpthread.so.", "libpthread-2.",
-                                        "libdl.so.", "libgcc_s.so.", "libgleaner.so"};
+                                        "libdl.so.", "libgcc_s.so.", "libgleaner.so", "libfontconfig.so."};
     const struct module *m = module_get(number);
     if (!m) return true; /* code that nobody has loaded: just in time */
     const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;

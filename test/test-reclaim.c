@@ -123,15 +123,32 @@ START_TEST(whole_programs)
 }
 END_TEST
 
+static unsigned long reclaimed_blocks(const struct ran *ran)
+{
+    unsigned long blocks = 0, n;
+    for (const char *at = ran->err; (at = strstr(at, ", reclaimed ")); at++)
+        if (sscanf(at, ", reclaimed %lu blocks", &n) == 1) blocks += n;
+    return blocks;
+}
+
+/* Blocks of a library that finds them by their distance from others stay; the program's own come back. */
+START_TEST(a_library_that_hides_pointers)
+{
+    struct ran ran = run_reclaim(_i ? FORCED ",log:gc,sample:all" : FORCED ",log:gc", "distance");
+    ck_assert_msg(ran.status == 0, "%d %s%s", ran.status, ran.out, ran.err);
+    ck_assert_str_eq(ran.out, "whole\n");
+    expect_no_part(ran.err, "gleaner: reclaim is off");
+    ck_assert_msg(reclaimed_blocks(&ran) > 1000, "%.3000s", ran.err);
+    ran_free(&ran);
+}
+END_TEST
+
 /* The hidden blocks' place is proven while they are used; what is lost beside them comes back. */
 START_TEST(others_are_reclaimed)
 {
     struct ran ran = run_reclaim("collect:reclaim,reclaim_delay:300ms,sample:all,log:gc", "hidden xor 200");
     ck_assert_msg(ran.status == 0, "%d %s%s", ran.status, ran.out, ran.err);
-    unsigned long blocks = 0, n;
-    for (const char *at = ran.err; (at = strstr(at, ", reclaimed ")); at++)
-        if (sscanf(at, ", reclaimed %lu blocks", &n) == 1) blocks += n;
-    ck_assert_msg(blocks > 1000, "%lu in %.3000s", blocks, ran.err);
+    ck_assert_msg(reclaimed_blocks(&ran) > 1000, "%lu in %.3000s", reclaimed_blocks(&ran), ran.err);
     ran_free(&ran);
 }
 END_TEST
@@ -190,6 +207,7 @@ int main(int argc, char **argv)
     if (!strcmp(part, "programs")) {
         tcase_add_loop_test(c, whole_programs, 0, COUNT(programs));
         tcase_add_test(c, others_are_reclaimed);
+        tcase_add_loop_test(c, a_library_that_hides_pointers, 0, 2);
         tcase_add_loop_test(c, refusals, 0, 3);
     }
     if (!strcmp(part, "places")) tcase_add_loop_test(c, hiding_places, 0, 2 * COUNT(places));
