@@ -34,6 +34,7 @@ struct verdict {
     bool rings;            /* io_uring's or kernel AIO's are mapped, which hold pointers where nobody sees them */
     uint32_t stacks;       /* hash of where the threads were */
     uint32_t sharer;       /* another process that has the memory, 0: none.  One that is seen again ends reclaim */
+    bool denied;           /* a snapshot's child may not look for such reasons: nothing is reclaimed this time */
     const char *refused;   /* why nothing may be reclaimed in this process; a string of the library's */
     uint32_t unfrozen;     /* ranges that a fork does not copy, and */
     struct {

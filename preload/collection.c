@@ -53,7 +53,8 @@
 void (*collection_done)(const struct collection *);
 
 static bool possible, growth, verify, reclaims;
-static bool refusals; /* reasons against reclaim are looked for */
+static bool refusals;     /* reasons against reclaim are looked for, */
+static bool looks_itself; /* in the pause, since a snapshot's child was denied it */
 static uint64_t every_ns, fixed_nursery;
 static _Atomic uint64_t next_major; /* os_now_coarse */
 static _Atomic int64_t nursery_end; /* heap_taken_bytes at which a minor is due */
@@ -141,6 +142,11 @@ static struct collect_options frozen_options(void)
     return o;
 }
 
+static void look_for_reasons(uint32_t pid)
+{
+    if (reclaims && refusals) verdict->refused = refuse_now(pid, &verdict->sharer, &verdict->denied);
+}
+
 static void mark_in_child(void *unused)
 {
     static struct cut_range found[64];
@@ -156,7 +162,7 @@ static void mark_in_child(void *unused)
     } else {
         const struct collect_options options = frozen_options();
         if (reclaims) starved_in_child();
-        if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getppid, 0), &verdict->sharer);
+        if (!looks_itself) look_for_reasons((uint32_t)raw_syscall(SYS_getppid, 0));
         collect_major(verdict, &cut, &options);
     }
     raw_syscall(SYS_futex, &verdict->done, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -202,6 +208,7 @@ static void inside(const struct stop_result *result, void *unused)
         if (!now.why_not) verify_heap();
         return;
     }
+    uint32_t self = (uint32_t)raw_syscall(SYS_getpid, 0);
     bool snapshot = !in_place_only && !snapshot_is_in_vain() && room_for_child();
     if (reclaims) starved_look();
     now.why_not = take_cut(&cut, result, snapshot);
@@ -212,13 +219,14 @@ static void inside(const struct stop_result *result, void *unused)
     now.sweep = collect_clock() - began;
     verify_heap();
     if (reclaims) verdict->stacks = collect_stacks_state(&cut);
+    if (!snapshot || looks_itself) look_for_reasons(self);
     if (snapshot && snapshot_take(mark_in_child, NULL, CHILD_SECONDS) > 0) {
         now.snapshot = true;
         return;
     }
     if (snapshot) now.why_not = take_cut(&cut, result, false);
     if (now.why_not) return;
-    if (reclaims && refusals) verdict->refused = refuse_now((uint32_t)raw_syscall(SYS_getpid, 0), &verdict->sharer);
+    if (snapshot && !looks_itself) look_for_reasons(self);
     collect_major(verdict, &cut, &options);
 }
 
@@ -303,6 +311,10 @@ static NOINLINE void reclaim(void)
     if (!reclaims || now.trigger == TRIGGER_EXIT) return;
     if (refusals && verdict->refused) reclaim_stop(verdict->refused);
     if (refusals && is_shared() && reclaim_is_on()) return;
+    if (verdict->denied) {
+        looks_itself = true;
+        return;
+    }
     if (refusals && !signal33_installed()) reclaim_stop("something has taken our signal's handler away");
     seal_stop_look(at_best);
     reclaim_cycle(verdict, now.time, now.number, starved_is_tight(), &did);

@@ -9,8 +9,9 @@
 const char *refuse_at_start(void);
 
 /* The same of the process `pid`, ours, as it is now: a virtual machine's library is mapped, there is an io_uring.  *sharer: a process that has our
-   memory, for the moment perhaps, as a vfork child; 0: none.  In the pause, by a thread with a descriptor table of its own, or in a snapshot child.  Raw system calls only; 64 KiB of
-   static memory. */
-const char *refuse_now(uint32_t pid, uint32_t *sharer);
+   memory, for the moment perhaps, as a vfork child; 0: none.  *denied: the caller is another process, and may not look at `pid`, which has
+   dropped its privileges (proc(5), ptrace(2): not dumpable, or a saved user that is another); NULL is returned, which tells nothing.  In the
+   pause, by a thread with a descriptor table of its own, or in a snapshot child.  Raw system calls only; 64 KiB of static memory. */
+const char *refuse_now(uint32_t pid, uint32_t *sharer, bool *denied);
 
 #endif

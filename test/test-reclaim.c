@@ -197,6 +197,19 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* No other process may look at a server that has dropped its privileges, a snapshot's child included: what is lost comes back all the same, and who
+   shares its memory is found. */
+START_TEST(dropped_privileges)
+{
+    static const char *const words[] = {"refused user anyway", "refused saved anyway", "refused user-shared"};
+    struct ran ran = run_reclaim(_i % 2 ? FORCED ",snapshot:no" : FORCED, words[_i / 2]);
+    ck_assert_msg(ran.status == 0 || ran.status == 77, "%s: %d %s%s", words[_i / 2], ran.status, ran.out, ran.err);
+    if (_i / 2 == 2) expect_part(ran.err, "gleaner: reclaim is off: another process has its memory\n");
+    else expect_no_part(ran.err, "gleaner:");
+    ran_free(&ran);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
@@ -209,6 +222,7 @@ int main(int argc, char **argv)
         tcase_add_test(c, others_are_reclaimed);
         tcase_add_loop_test(c, a_library_that_hides_pointers, 0, 2);
         tcase_add_loop_test(c, refusals, 0, 3);
+        tcase_add_loop_test(c, dropped_privileges, 0, 6);
     }
     if (!strcmp(part, "places")) tcase_add_loop_test(c, hiding_places, 0, 2 * COUNT(places));
     suite_add_tcase(s, c);

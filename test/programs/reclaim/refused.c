@@ -5,11 +5,19 @@
       refused ring     io_uring, or kernel AIO where that is refused
       refused java     the executable exports JNI_CreateJavaVM
       refused java anyway   what is lost comes back all the same
+
+   Servers that have dropped their privileges are not among them, though no other process may look at them, a snapshot's child included:
+
+      refused user anyway    for good, or not dumpable where we have none to drop
+      refused saved anyway   root's is still the saved user
+      refused user-shared    as `user`, and a child shares our memory
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "../leaks/leaks.h"
 
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define BLOCKS 100
@@ -39,13 +47,23 @@ static int count_left(void)
     return left;
 }
 
+static void drop_privileges(bool saved)
+{
+    if (geteuid() == 0) {
+        CHECK(setgroups(0, NULL) == 0 && setgid(65534) == 0);
+        CHECK(saved ? setresuid(65534, 65534, 0) == 0 : setuid(65534) == 0);
+    } else if (saved) SKIP("only root can keep root's");
+    CHECK(prctl(PR_SET_DUMPABLE, saved ? 1 : 0) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     bool anyway = argc > 2, passing = argc > 2 && !strcmp(argv[2], "passing");
     pid_t pid = 0;
     collections_are_there();
-    if (!strcmp(what, "shared")) {
+    if (!strncmp(what, "user", 4) || !strcmp(what, "saved")) drop_privileges(what[0] == 's');
+    if (!strcmp(what, "shared") || !strcmp(what, "user-shared")) {
         pid = clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
         CHECK(pid > 0);
     } else if (!strcmp(what, "ring")) {
