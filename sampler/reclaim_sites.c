@@ -28,18 +28,31 @@ static struct site sites[RECLAIM_SITES + 1]; /* by number, from 1 */
 static uint32_t slots[SLOTS];                /* numbers; 0: free */
 static _Atomic uint32_t used;
 
-/* The run-time's own objects: what they allocate they may keep in ways of their own.  And libraries that keep blocks by what is no pointer:
-   fontconfig finds a pattern's elements, and what they lead to, by their distance from the pattern (FcPatternElts in its fcint.h). */
+/* How their files' names begin.  The run-time's own objects: what they allocate they may keep in ways of their own. */
+static const char *const of_run_time[] = {"ld-linux", "ld64.so", "ld-2.", "libc.so.", "libc-2.", "libpthread.so.", "libpthread-2.",
+                                          "libdl.so.", "libgcc_s.so.", "libgleaner.so"};
+
+/* And libraries that keep blocks by what is no pointer.  The loader tells the name that dlopen was given, which may be that of the link
+   without a version; where a package brings its own copy (Python's wheels), a hash stands in the middle. */
+static const char *const hide_pointers[] = {
+    /* Finds a pattern's elements, and what they lead to, by their distance from the pattern: FcPatternElts in its fcint.h. */
+    "libfontconfig.so", "libfontconfig-",
+};
+
+static bool begins(const char *name, const char *const *with, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strncmp(name, with[i], strlen(with[i])) == 0) return true;
+    return false;
+}
+
 static bool is_library(uint32_t number)
 {
-    static const char *const names[] = {"ld-linux", "ld64.so", "ld-2.", "libc.so.", "libc-2.", "libpthread.so.", "libpthread-2.",
-                                        "libdl.so.", "libgcc_s.so.", "libgleaner.so", "libfontconfig.so."};
     const struct module *m = module_get(number);
     if (!m) return true; /* code that nobody has loaded: just in time */
     const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0) return true;
-    return false;
+    return begins(name, of_run_time, sizeof of_run_time / sizeof *of_run_time) ||
+           begins(name, hide_pointers, sizeof hide_pointers / sizeof *hide_pointers);
 }
 
 static uint32_t find(enum lost_where where, uint32_t of, uint32_t module, bool early)
