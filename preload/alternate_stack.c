@@ -8,6 +8,7 @@
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/process.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 
 #include <signal.h>
@@ -30,10 +31,18 @@ static void note(uintptr_t at, uint32_t tid)
 /* glibc's is this system call and no more. */
 EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
-    if (stack && !process_is_borrowed()) {
+    /* What was asked for is read from the kernel, which refuses what cannot be read; and no stop comes before it is noted. */
+    if (!stack || shut_in_already(SHUT_IN_COLLECT) || process_is_borrowed()) return (int)blocking_result(raw_syscall(SYS_sigaltstack, stack, old));
+    const uint64_t all = ~(uint64_t)0;
+    uint64_t mask = 0;
+    stack_t now;
+    raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &mask, sizeof mask);
+    long r = raw_syscall(SYS_sigaltstack, stack, old);
+    if (r == 0 && raw_syscall(SYS_sigaltstack, NULL, &now) == 0) {
         uint32_t tid = (uint32_t)raw_syscall(SYS_gettid, 0);
-        if (!(stack->ss_flags & SS_DISABLE)) note((uintptr_t)stack->ss_sp, tid);
+        if (!(now.ss_flags & SS_DISABLE)) note((uintptr_t)now.ss_sp, tid);
         else if (atomic_load(&owner) == tid) atomic_store(&owner, 0);
     }
-    return (int)blocking_result(raw_syscall(SYS_sigaltstack, stack, old));
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
+    return (int)blocking_result(r);
 }

@@ -1,6 +1,7 @@
 /* blocking.c: was it our signal that made a call return early?
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/blocking.h"
+#include "preload/shut_in.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
 
@@ -8,6 +9,7 @@
 
 bool blocking_part_was_ours(struct undisturbed *since)
 {
+    if (shut_in_already(SHUT_IN_COLLECT)) return false;
     atomic_signal_fence(memory_order_seq_cst);
     uint32_t handlers = handlers_ran;
     uint32_t tickets = atomic_load(&stop_tickets);
@@ -24,7 +26,7 @@ bool blocking_part_was_ours(struct undisturbed *since)
  * ticket. */
 bool blocking_eintr_was_ours(struct undisturbed *since)
 {
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20 && !shut_in_already(SHUT_IN_COLLECT); i++) {
         if (part_was_ours(since)) {
             errno = since->error;
             return true;

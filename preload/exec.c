@@ -17,6 +17,7 @@
 #include "preload/blocking.h"
 #include "preload/follow.h"
 #include "preload/process.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 
 #include <alloca.h>
@@ -44,11 +45,13 @@ void exec_start(void)
 }
 
 struct exec {
-    bool gate; /* taken by this call */
+    bool shut_in; /* nobody sends signal 33, and nothing may be done about it */
+    bool gate;    /* taken by this call */
 };
 
 static struct exec begin(void)
 {
+    if (shut_in_already(SHUT_IN_COLLECT)) return (struct exec){.shut_in = true};
     struct exec e = {.gate = !process_is_borrowed() && stop_gate_take()};
     signal33_exec_begin();
     return e;
@@ -56,6 +59,7 @@ static struct exec begin(void)
 
 static void failed(struct exec e)
 {
+    if (e.shut_in) return;
     int error = errno;
     signal33_exec_failed();
     if (e.gate) stop_gate_leave();

@@ -18,6 +18,7 @@
 #include "preload/exit.h"
 #include "preload/output.h"
 #include "preload/own_memory.h"
+#include "preload/shut_in.h"
 #include "sampler/memprof.h"
 #include "sampler/sampler.h"
 
@@ -45,7 +46,7 @@ static void parent(void)
 
 static void child(void)
 {
-    atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
+    if (!shut_in_already(SHUT_IN_LINE)) atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
     if (wiped) atomic_store(wiped, 1);
     heap_fork_child();
     sampler_fork_child();
@@ -53,6 +54,7 @@ static void child(void)
     output_forked();
     exit_forked();
     collection_forked();
+    shut_in_forked();
 }
 
 void fork_start(void)

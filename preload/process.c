@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/process.h"
 #include "preload/own_memory.h"
+#include "preload/shut_in.h"
 #include "heap/syscall.h"
 
 #include <sys/mman.h>
@@ -35,6 +36,7 @@ bool process_start(void)
 
 bool process_is_borrowed(void)
 {
+    if (shut_in_already(SHUT_IN_LINE)) return false; /* who we are may not be asked, and nothing depends on it any more */
     uint32_t known = 0, self = (uint32_t)raw_syscall(SYS_getpid, 0);
     if (atomic_compare_exchange_strong(&process->pid, &known, self)) return false;
     return known != self;

@@ -27,12 +27,23 @@
 
 #define ALL (SHUT_IN_LINE | SHUT_IN_PROFILE | SHUT_IN_COLLECT)
 
+/* What the filters that are up kill for, and above that how many calls are on their way that put up one: threads may each have their own, and
+   put them up at the same moment.  While there is any, nothing is begun. */
+#define ON_ITS_WAY (ALL + 1u)
 static _Atomic unsigned kills;
 
 bool shut_in(unsigned any_of)
 {
+    unsigned now = atomic_load_explicit(&kills, memory_order_relaxed);
+    return unlikely(now != 0) && (now >= ON_ITS_WAY || (now & any_of));
+}
+
+bool shut_in_already(unsigned any_of)
+{
     return unlikely(atomic_load_explicit(&kills, memory_order_relaxed) & any_of);
 }
+
+void shut_in_forked(void) { atomic_fetch_and(&kills, ALL); }
 
 void shut_in_say(void)
 {
@@ -43,18 +54,19 @@ void shut_in_say(void)
 
 /* ---- what a filter says ---- */
 
+/* As the kernel's: shifts are by the lower five bits (bpf_convert_filter of net/core/filter.c makes them the machine's). */
 static uint32_t operation(uint16_t code, uint32_t a, uint32_t b)
 {
     switch (BPF_OP(code)) {
     case BPF_ADD: return a + b;
     case BPF_SUB: return a - b;
     case BPF_MUL: return a * b;
-    case BPF_DIV: return b ? a / b : 0;
+    case BPF_DIV: return a / b;
     case BPF_OR: return a | b;
     case BPF_AND: return a & b;
     case BPF_XOR: return a ^ b;
-    case BPF_LSH: return b < 32 ? a << b : 0;
-    case BPF_RSH: return b < 32 ? a >> b : 0;
+    case BPF_LSH: return a << (b & 31);
+    case BPF_RSH: return a >> (b & 31);
     default: return -a; /* BPF_NEG */
     }
 }
@@ -91,7 +103,10 @@ static uint32_t action_for(const struct sock_fprog *filter, const struct seccomp
         }
         case BPF_ST: memory[i->k % BPF_MEMWORDS] = a; break;
         case BPF_STX: memory[i->k % BPF_MEMWORDS] = x; break;
-        case BPF_ALU: a = operation(i->code, a, operand); break;
+        case BPF_ALU:
+            if (BPF_OP(i->code) == BPF_DIV && operand == 0) return SECCOMP_RET_KILL_THREAD; /* a filter that divides by 0 returns 0 */
+            a = operation(i->code, a, operand);
+            break;
         case BPF_JMP:
             if (BPF_OP(i->code) == BPF_JA) at += i->k;
             else at += holds(i->code, a, operand) ? i->jt : i->jf;
@@ -163,6 +178,8 @@ static const struct {
     {SHUT_IN_COLLECT, SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}},
     {SHUT_IN_COLLECT, SYS_madvise, {0, 4096, MADV_DONTNEED}},
     {SHUT_IN_COLLECT, SYS_rt_tgsigqueueinfo, {1, 1, 33}},
+    {SHUT_IN_COLLECT, SYS_tgkill, {1, 1}},
+    {SHUT_IN_COLLECT, SYS_sched_yield, {0}},
     {SHUT_IN_COLLECT, SYS_rt_sigaction, {33}},
     {SHUT_IN_COLLECT, SYS_sigaltstack, {0}},
     {SHUT_IN_COLLECT, SYS_setpriority, {0}},
@@ -202,17 +219,15 @@ static bool installed(long nr, const long a[6], long result)
 
 long shut_in_call(long nr, const long a[6])
 {
-    /* A child that borrows our memory filters only itself. */
-    if (process_is_borrowed()) return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    /* A child that borrows our memory filters only itself.  And nothing is added to all: not even who we are may then be asked. */
+    if ((atomic_load(&kills) & ALL) == ALL || process_is_borrowed()) return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     bool strict = a[0] == (nr == SYS_prctl ? (long)PR_SET_SECCOMP : (long)SECCOMP_SET_MODE_STRICT) &&
                   (nr != SYS_prctl || a[1] == SECCOMP_MODE_STRICT);
-    unsigned before = atomic_load(&kills), more = 0;
-    atomic_store(&kills, ALL); /* nobody begins meanwhile */
-    if (before == 0) collection_settle();
+    if (!(atomic_fetch_add(&kills, ON_ITS_WAY) & SHUT_IN_COLLECT)) collection_settle();
     long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     /* Now the filter is known to be readable: programs ask with NULL whether there are filters. */
-    if (installed(nr, a, result)) more = strict ? ALL : kills_for((const struct sock_fprog *)a[2]);
-    atomic_store(&kills, before | more);
+    if (installed(nr, a, result)) atomic_fetch_or(&kills, strict ? ALL : kills_for((const struct sock_fprog *)a[2]));
+    atomic_fetch_sub(&kills, ON_ITS_WAY);
     return result;
 }
 

@@ -5,6 +5,8 @@
    1. What a filter says is not tried but computed: its program comes by here on its way to the kernel, and is run for the calls that
       we would make (seccomp(2); the instructions are those of S. McCanne and V. Jacobson, "The BSD Packet Filter", USENIX 1993).  Calls
       that are answered with an error are no harm.
+      What is done not for these, but at the program's own calls so that they can be (the threads it begins, its handlers, its exec), is
+      left out as well once they cannot.
    2. A filter counts for the whole process, also where only one thread has it, and for its forked children, who have it too.
    3. Not seen: one that was there before our start (containers have one, which kills for nothing that we do), and one by a bare
       system call.
@@ -22,6 +24,12 @@ enum shut_in {
 
 /* Would any of these kill the program?  Any thread, also in a signal handler. */
 bool shut_in(unsigned any_of);
+
+/* The same by the filters that are up already.  `shut_in` is true also while one is on its way, since nothing may begin then. */
+bool shut_in_already(unsigned any_of);
+
+/* In a forked child, while it has one thread: filters that other threads were about to put up are not its own. */
+void shut_in_forked(void);
 
 /* The line that says why nothing is written, once a process. */
 void shut_in_say(void);

@@ -4,6 +4,7 @@
 #include "heap/syscall.h"
 #include "preload/dump.h"
 #include "preload/process.h"
+#include "preload/shut_in.h"
 #include "preload/restart.h"
 #include "preload/stop.h"
 
@@ -122,7 +123,7 @@ bool signal33_start(void)
 
 void signal33_check(void)
 {
-    if (!atomic_load_explicit(&started, memory_order_relaxed)) return;
+    if (!atomic_load_explicit(&started, memory_order_relaxed) || shut_in_already(SHUT_IN_COLLECT)) return;
     if (atomic_load(&process->in_exec) || signal33_installed() || process_is_borrowed()) return;
     install();
     /* An exec that began in between has ignored 33 before this: let it be ignored again. */

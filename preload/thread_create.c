@@ -6,6 +6,7 @@
 #include "preload/thread_create.h"
 #include "heap/heap.h"
 #include "preload/blocking.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 #include "preload/take_cut.h"
 #include "sampler/sampler.h"
@@ -31,7 +32,7 @@ static void *begin(void *start)
     struct begin b = *(struct begin *)start;
     heap_free(start);
     int e = errno;
-    take_cut_note_stack();
+    if (!shut_in_already(SHUT_IN_COLLECT)) take_cut_note_stack(); /* asks the kernel */
     errno = e;
     return b.run(b.argument);
 }
@@ -39,7 +40,7 @@ static void *begin(void *start)
 static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     /* Until the thread runs, its argument is found through this block, which the new stack points to. */
-    struct begin *b = heap_watches() ? heap_malloc(sizeof *b) : NULL;
+    struct begin *b = heap_watches() && !shut_in_already(SHUT_IN_COLLECT) ? heap_malloc(sizeof *b) : NULL;
     if (!b) return real_pthread_create(thread, attributes, run, argument);
     *b = (struct begin){run, argument};
     int r = real_pthread_create(thread, attributes, begin, b);
