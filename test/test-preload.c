@@ -142,6 +142,8 @@ static const struct run runs[] = {
     {"seccomp filter, a line", "sandbox", "worker", "leaks:every=20ms,collect:report,exit:profile,exit_code:9", NULL, 9, "shut in",
      "a seccomp filter of its own would kill it"},
     {"seccomp filter that spares us", "sandbox", "wide", "leaks:every=20ms,collect:report,exit:report,exit_code:9", NULL, 0, "shut in", "nothing lost"},
+    {"seccomp filter that divides by 0", "sandbox", "divides", "leaks:every=20ms,collect:report,nursery:64K", NULL, 0, "shut in", NULL},
+    {"seccomp filter that shifts by 32", "sandbox", "shifts", "leaks:every=20ms,collect:report,nursery:64K", NULL, 0, "shut in", NULL},
     {"threads behind a seccomp filter", "sandbox-threads", NULL, NULL, NULL, 0, "lived", NULL},
     {"threads behind a seccomp filter, all that there is", "sandbox-threads", NULL,
      "sample:all,collect:reclaim,reclaim_delay:0,nursery:64K,leaks:every=20ms,exit:profile", NULL, 0, "lived", NULL},

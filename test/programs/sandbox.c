@@ -1,7 +1,7 @@
 /* sandbox.c: shuts itself in behind a seccomp filter that kills for all but the plainest calls, then
    makes the allocator do everything that it does late: new pools, large blocks of each kind,
    giving back, freed blocks that were sampled.  `worker`: it may also say something; `call`: this filter by seccomp(2);
-   `wide`: it kills for a call that nobody makes.
+   `wide`: it kills for a call that nobody makes; `divides`, `shifts`: for clone, by arithmetic.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +40,18 @@ static void shut_in(const char *how)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    /* Arithmetic: what divides by 0 kills, and a shift by 32 is none. */
+    static struct sock_filter divides[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 2),
+        BPF_STMT(BPF_LDX | BPF_IMM, 0), BPF_STMT(BPF_ALU | BPF_DIV | BPF_X, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    static struct sock_filter shifts[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
+        BPF_STMT(BPF_LDX | BPF_IMM, 32), BPF_STMT(BPF_ALU | BPF_LSH | BPF_X, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     static struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         ALLOW(SYS_read), ALLOW(SYS_write), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_mremap),
@@ -49,6 +61,8 @@ static void shut_in(const char *how)
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
     if (strcmp(how, "worker") == 0) program = (struct sock_fprog){sizeof worker / sizeof *worker, worker};
     if (strcmp(how, "wide") == 0) program = (struct sock_fprog){sizeof wide / sizeof *wide, wide};
+    if (strcmp(how, "divides") == 0) program = (struct sock_fprog){sizeof divides / sizeof *divides, divides};
+    if (strcmp(how, "shifts") == 0) program = (struct sock_fprog){sizeof shifts / sizeof *shifts, shifts};
     /* Whether there are filters is asked with NULL. */
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1 || errno != EFAULT) _exit(76);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(77);
