@@ -454,6 +454,11 @@ static NOINLINE int run_and_wait(enum collection_kind kind, enum collection_trig
             errno = before;
             return EAGAIN;
         }
+        if (shut_in(SHUT_IN_COLLECT)) { /* since we were asked; whoever shuts us in waits for the gate but once */
+            stop_gate_leave();
+            errno = before;
+            return ENOTSUP;
+        }
         if (!atomic_load(&under_way) && atomic_load(&process->snapshot) == 0) break;
         snapshot_reap();
         bool busy = atomic_load(&process->snapshot) != 0 || atomic_load(&under_way);

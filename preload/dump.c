@@ -154,7 +154,7 @@ void dump_request(uint64_t value, uint32_t from_uid, void *context)
         if (!stop_gate_try()) return;
         value = atomic_exchange(&process->request, 0);
     }
-    if (value) dump_serve(value, context);
+    if (value && !shut_in(SHUT_IN_COLLECT)) dump_serve(value, context);
     stop_gate_leave();
 }
 
