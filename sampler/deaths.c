@@ -29,8 +29,11 @@ unsigned deaths_pending(struct death_view to[DEATHS_MOST])
         for (unsigned i = 0; d && i < DEATHS; i++) {
             struct death_view v = {.thread = (uint16_t)(t + 1)}; /* site_shard gives them in this order */
             if (!view(&d->ring[i], &v)) continue;
-            unsigned at = n++;
-            for (; at > 0 && to[at - 1].entry > v.entry; at--) to[at] = to[at - 1];
+            unsigned at = n;
+            while (at > 0 && to[at - 1].entry > v.entry) at--;
+            /* Counted since it was read, and its entry dead once more: one of the two is enough. */
+            if (at > 0 && to[at - 1].entry == v.entry) continue;
+            for (unsigned k = n++; k > at; k--) to[k] = to[k - 1];
             to[at] = v;
         }
     }

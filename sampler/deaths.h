@@ -46,7 +46,7 @@ struct death_view {
 /* From now on the ring is that of the thread to which the shard, from SITE_OWN on, belongs. */
 void deaths_of(struct deaths *, unsigned shard);
 
-/* Puts what is pending in all threads there, by rising entry, and tells how many.  Any thread, and a snapshot child; no lock, no memory. */
+/* Puts what is pending in all threads there, by rising entry, each once, and tells how many.  Any thread, and a snapshot child; no lock, no memory. */
 unsigned deaths_pending(struct death_view to[DEATHS_MOST]);
 
 /* In a forked child, while it has one thread and before an entry is used anew: nothing is pending from now on. */

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include "sampler/deaths.h"
 #include "sampler/lifetime.h"
+#include "sampler/sampler_thread.h"
 #include "sampler_alone.h"
 #include "suite.h"
 
@@ -272,6 +273,30 @@ START_TEST(a_tracer_listens)
 END_TEST
 #endif
 
+/* While a thread runs, one look at its ring may meet an entry twice: its death is counted meanwhile, the entry used for another block, and that
+   dies. A second ring with the same shows it standing still. */
+START_TEST(an_entry_is_met_twice)
+{
+    static struct deaths twin;
+    struct fake f = {{NULL}};
+    start();
+    warm_up(&f);
+    struct block b[8];
+    for (unsigned i = 0; i < 8; i++) b[i] = born(&f);
+    for (unsigned i = 0; i < DEATHS; i++) dies(&f, b[i], false);
+    const struct sampler_thread *thread = f.hook.sampler;
+    for (unsigned i = 0; i < DEATHS; i++) {
+        atomic_store(&twin.ring[i].what, atomic_load(&thread->deaths.ring[i].what));
+        atomic_store(&twin.ring[i].block, atomic_load(&thread->deaths.ring[i].block));
+    }
+    deaths_of(&twin, SITE_SHARDS - 1);
+    ck_assert_uint_eq(pending_now(), DEATHS);
+    struct seen s = look();
+    ck_assert_uint_eq(s.live, 8 - DEATHS);
+    ck_assert_uint_eq(s.entries, 8 - DEATHS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("deaths");
@@ -282,6 +307,7 @@ int main(void)
     tcase_add_test(t, threads);
     tcase_add_test(t, a_forked_child);
     tcase_add_test(t, an_entry_is_used_again);
+    tcase_add_test(t, an_entry_is_met_twice);
     tcase_add_test(t, a_child_of_a_raw_clone);
 #if __has_include(<sys/sdt.h>)
     tcase_add_test(t, a_tracer_listens);
