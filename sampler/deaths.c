@@ -21,8 +21,9 @@ static bool view(struct death *d, struct death_view *v)
     return v->entry && tracked_get(v->entry, &v->was) && (uintptr_t)v->was.block == RELAXED(load, &d->block);
 }
 
-unsigned deaths_pending(struct death_view to[DEATHS_MOST])
+void deaths_pending(struct deaths_pending *to)
 {
+    struct death_view *death = to->death;
     unsigned n = 0;
     for (unsigned t = 0; t < DEATHS_THREADS; t++) {
         struct deaths *d = atomic_load_explicit(&threads[t], memory_order_acquire);
@@ -30,14 +31,14 @@ unsigned deaths_pending(struct death_view to[DEATHS_MOST])
             struct death_view v = {.thread = (uint16_t)(t + 1)}; /* site_shard gives them in this order */
             if (!view(&d->ring[i], &v)) continue;
             unsigned at = n;
-            while (at > 0 && to[at - 1].entry > v.entry) at--;
+            while (at > 0 && death[at - 1].entry > v.entry) at--;
             /* Counted since it was read, and its entry dead once more: one of the two is enough. */
-            if (at > 0 && to[at - 1].entry == v.entry) continue;
-            for (unsigned k = n++; k > at; k--) to[k] = to[k - 1];
-            to[at] = v;
+            if (at > 0 && death[at - 1].entry == v.entry) continue;
+            for (unsigned k = n++; k > at; k--) death[k] = death[k - 1];
+            death[at] = v;
         }
     }
-    return n;
+    to->count = n;
 }
 
 void deaths_forget(void)

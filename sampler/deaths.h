@@ -4,7 +4,7 @@
       blocks.  So a death is put down, its entry asked for (prefetched), and the death before DEATHS others counted instead, whose entry has come
       meanwhile (software pipelining).  A free then waits for no entry: a sixth less time where blocks are many.
    2. Data.  A ring of DEATHS in each thread that has a shard of sites of its own (site.h), so there are few: whoever reads the sites, the lives or the
-      entries takes what is pending into account (deaths_pending), and nothing need be counted first.  A thread that does
+      entries takes what is pending into account (deaths_pending, once for all that it reads), and nothing need be counted first.  A thread that does
       nothing, too, is then read exactly; of one that runs what is read is of no one moment anyway.
    3. Synchronisation.  The ring is its thread's alone; others only read it.  A death is good if its entry is still its block's, so one that is
       read in the middle of a change is found out.
@@ -46,8 +46,14 @@ struct death_view {
 /* From now on the ring is that of the thread to which the shard, from SITE_OWN on, belongs. */
 void deaths_of(struct deaths *, unsigned shard);
 
-/* Puts what is pending in all threads there, by rising entry, each once, and tells how many.  Any thread, and a snapshot child; no lock, no memory. */
-unsigned deaths_pending(struct death_view to[DEATHS_MOST]);
+/* By rising entry, each once. */
+struct deaths_pending {
+    unsigned count;
+    struct death_view death[DEATHS_MOST];
+};
+
+/* What is pending in all threads.  Any thread, and a snapshot child; no lock, no memory. */
+void deaths_pending(struct deaths_pending *to);
 
 /* In a forked child, while it has one thread and before an entry is used anew: nothing is pending from now on. */
 void deaths_forget(void);

@@ -73,12 +73,11 @@ static void add(_Atomic uint64_t *to, _Atomic uint64_t *from, unsigned count)
 static void add_one(_Atomic uint64_t *to) { RELAXED(store, to, RELAXED(load, to) + 1); }
 
 /* Deaths that their threads have still to count, as they will (sample_every.c). */
-static bool add_pending(struct lifetime *to, uint32_t site)
+static bool add_pending(struct lifetime *to, uint32_t site, const struct deaths_pending *pending)
 {
-    struct death_view pending[DEATHS_MOST];
     bool any = false;
-    for (unsigned i = 0, n = deaths_pending(pending); i < n; i++) {
-        const struct death_view *d = &pending[i];
+    for (unsigned i = 0; i < pending->count; i++) {
+        const struct death_view *d = &pending->death[i];
         if (d->was.site != site) continue;
         any = true;
         if (d->thread != d->was.thread) add_one(&to->elsewhere);
@@ -93,7 +92,7 @@ static bool add_pending(struct lifetime *to, uint32_t site)
     return any;
 }
 
-bool lifetime_sum(uint32_t site, struct lifetime *to)
+bool lifetime_sum(uint32_t site, const struct deaths_pending *pending, struct lifetime *to)
 {
     bool any = false;
     __builtin_memset(to, 0, sizeof *to);
@@ -102,7 +101,7 @@ bool lifetime_sum(uint32_t site, struct lifetime *to)
         if (l) add((_Atomic uint64_t *)to, (_Atomic uint64_t *)l, sizeof *to / sizeof(uint64_t));
         any |= l != NULL;
     }
-    return add_pending(to, site) || any;
+    return add_pending(to, site, pending) || any;
 }
 
 void lifetime_stats(struct lifetime_stats *to)

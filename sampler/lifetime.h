@@ -116,8 +116,9 @@ static ALWAYS_INLINE struct lifetime *lifetime_of(uint32_t site, enum lifetime_p
 /* A sampled block of the site died.  Any thread, lock-free. */
 void lifetime_died(uint32_t site, const struct lifetime_death *);
 
-/* What the site's records say together; false where it has none.  `to` holds plain figures then. */
-bool lifetime_sum(uint32_t site, struct lifetime *to);
+/* What the site's records and pending deaths (deaths.h) say together; false where it has none.  `to` holds plain figures then. */
+struct deaths_pending;
+bool lifetime_sum(uint32_t site, const struct deaths_pending *, struct lifetime *to);
 
 struct lifetime_stats {
     uint64_t records, memory_bytes;

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/collect.h"
 #include "heap/print.h"
+#include "sampler/deaths.h"
 #include "sampler/lifetime_live.h"
 #include "sampler/profile_writer.h"
 #include "sampler/site.h"
@@ -15,6 +16,7 @@ struct rows {
     struct writer *w;
     struct lifetime_live live;
     struct lifetime_stats stats;
+    struct deaths_pending pending;
     size_t begun; /* of the comment's string */
     bool open, any;
 };
@@ -95,7 +97,7 @@ static uint64_t load(_Atomic uint64_t *counter)
 static void row(const struct site_view *v, void *user)
 {
     struct rows *r = user;
-    struct lifetime sum, *l = lifetime_sum(v->site, &sum) ? &sum : NULL;
+    struct lifetime sum, *l = lifetime_sum(v->site, &r->pending, &sum) ? &sum : NULL;
     const struct lifetime_cell *cells;
     size_t count = lifetime_live_of(&r->live, v->site, &cells);
     if (r->w->error || (!l && count == 0)) return;
@@ -123,6 +125,7 @@ void profile_lifetime(struct writer *w)
     struct collections collected;
     if (w->interval == 0) return;
     lifetime_stats(&r.stats);
+    deaths_pending(&r.pending);
     collections(&collected);
     /* A child has old blocks of its parent's. */
     bool old = collected.minor + collected.major > 0 || r.stats.since > 0;

@@ -350,13 +350,14 @@ void sampler_fork_parent(void)
 /* What the parent's threads had still to count, the child counts; their lives are not those of its blocks (lifetime.h). */
 static void count_pending(void)
 {
-    struct death_view pending[DEATHS_MOST];
-    for (unsigned i = 0, n = deaths_pending(pending); i < n; i++) {
-        const struct tracked_view *was = &pending[i].was;
-        struct tracked_view again;
-        if (!tracked_remove(NULL, pending[i].entry, was->block, &again)) continue;
-        site_freed(was->site, 0, was->n_samples);
-        site_live_changed(-(int64_t)was->n_samples);
+    struct deaths_pending pending;
+    struct tracked_view was;
+    deaths_pending(&pending);
+    for (unsigned i = 0; i < pending.count; i++) {
+        const struct death_view *d = &pending.death[i];
+        if (!tracked_remove(NULL, d->entry, d->was.block, &was)) continue;
+        site_freed(was.site, 0, was.n_samples);
+        site_live_changed(-(int64_t)was.n_samples);
     }
     deaths_forget();
 }

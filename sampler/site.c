@@ -366,28 +366,21 @@ uint64_t site_peak(uint64_t *time)
 
 /* Reading */
 
-/* What of a site's live blocks died, and is only not counted yet: its frees, from the list that deaths_pending gave. */
-static struct site_count pending_of(uint32_t site, const struct death_view *pending, unsigned count)
+/* Without those that have died and are only not counted yet. */
+static struct site_count live_now(uint32_t site, struct site_record *r, const struct deaths_pending *pending)
 {
-    struct site_count c = {0};
-    for (unsigned i = 0; i < count; i++) {
-        if (pending[i].was.site != site) continue;
-        c.blocks++;
-        c.n += pending[i].was.n_samples;
+    struct site_count live = live_of(r);
+    for (unsigned i = 0; i < pending->count; i++) {
+        const struct tracked_view *was = &pending->death[i].was;
+        if (was->site == site) live = (struct site_count){minus(live.n, was->n_samples), minus(live.blocks, 1)};
     }
-    return c;
-}
-
-static struct site_count live_now(uint32_t site, struct site_record *r, const struct death_view *pending, unsigned count)
-{
-    struct site_count live = live_of(r), died = pending_of(site, pending, count);
-    return (struct site_count){minus(live.n, died.n), minus(live.blocks, died.blocks)};
+    return live;
 }
 
 void site_each(void (*each)(const struct site_view *, void *), void *user)
 {
-    struct death_view pending[DEATHS_MOST];
-    unsigned count = deaths_pending(pending);
+    struct deaths_pending pending;
+    deaths_pending(&pending);
     int which = atomic_load(&published);
     bool now = peak_is_now();
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
@@ -398,7 +391,7 @@ void site_each(void (*each)(const struct site_view *, void *), void *user)
                               .source = site_source(i),
                               .given = site_given(i),
                               .allocated = allocated_of(r),
-                              .live = live_now(i, r, pending, count)};
+                              .live = live_now(i, r, &pending)};
         struct site_counts *p = now ? NULL : peak_of(which, i, false);
         if (now)
             v.peak = v.live;
@@ -418,16 +411,17 @@ void site_stats(struct site_stats *to)
     *to = (struct site_stats){.sites = RELAXED(load, &next_record) - 1,
                               .dropped = RELAXED(load, &dropped_count),
                               .memory_bytes = RELAXED(load, &memory)};
-    struct death_view pending[DEATHS_MOST];
-    unsigned count = deaths_pending(pending);
+    struct deaths_pending pending;
+    deaths_pending(&pending);
     for (uint32_t i = 0, end = end_of_records(); i < end; i++) {
         struct site_record *r = record_at(i);
         if (i != SITE_DROPPED && r == &dropped) continue;
         to->allocated_blocks += allocated_of(r).blocks;
-        to->live_blocks += live_now(i, r, pending, count).blocks;
+        to->live_blocks += live_of(r).blocks;
         to->freed_blocks += freed_blocks(r);
     }
-    to->freed_blocks += count;
+    to->live_blocks = minus(to->live_blocks, pending.count);
+    to->freed_blocks += pending.count;
 }
 
 void site_fork_child(void)

@@ -329,11 +329,12 @@ static uint32_t end_of_use(void)
 
 void tracked_each(void (*each)(uint32_t, const struct tracked_view *, void *), void *user)
 {
-    struct death_view pending[DEATHS_MOST];
-    unsigned count = deaths_pending(pending), past = 0;
+    struct deaths_pending pending;
     struct tracked_view v;
+    unsigned past = 0;
+    deaths_pending(&pending);
     for (uint32_t i = 1, end = end_of_use(); i < end; i++) {
-        if (past < count && pending[past].entry == i) past++; /* its block is dead */
+        if (past < pending.count && pending.death[past].entry == i) past++; /* its block is dead */
         else if (tracked_get(i, &v)) each(i, &v, user);
     }
 }

@@ -13,38 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct heap_hooks hooks;
-
-struct fake {
-    struct heap_thread_hook hook;
-};
-
-struct block {
-    void *address;
-    uint32_t entry;
-};
-
 #define GIVEN 64
 
-static struct block born(struct fake *f)
-{
-    static _Atomic uintptr_t next = 0x200000000u;
-    struct block b = {(void *)(atomic_fetch_add(&next, 1) * 4096), 0};
-    _Atomic uint32_t tag = 0;
-    if (hooks.every(&f->hook, b.address, GIVEN - 1, GIVEN | HEAP_MALLOC, &tag) != b.address) abort();
-    b.entry = tag;
-    return b;
-}
+static struct block born(struct fake *f) { return fake_alloc(f, GIVEN / 8); }
 
 static void dies(struct fake *f, struct block b, bool old)
 {
     hooks.freed(&f->hook, b.address, b.entry, old);
-}
-
-static void start(void)
-{
-    struct sampler_options options = {.interval = 8, .all = true, .depth = 64, .fixed_seed = true, .seed = 11};
-    sampler_start(&options, &hooks);
 }
 
 /* A death, so that the site has what the quick way wants; and as many more as are needed for this one to be counted. */
@@ -82,8 +57,9 @@ static struct seen look(void)
 
 static unsigned pending_now(void)
 {
-    struct death_view pending[DEATHS_MOST];
-    return deaths_pending(pending);
+    struct deaths_pending pending;
+    deaths_pending(&pending);
+    return pending.count;
 }
 
 /* Of twenty blocks so many die; sites, entries, lives and totals say so at once. */
@@ -91,7 +67,7 @@ START_TEST(what_is_pending_is_dead)
 {
     struct fake f = {{NULL}};
     struct block b[20];
-    start();
+    start(8);
     warm_up(&f);
     ck_assert_uint_eq(pending_now(), DEATHS); /* or this tests nothing */
     for (unsigned i = 0; i < 20; i++) b[i] = born(&f);
@@ -106,7 +82,7 @@ START_TEST(what_is_pending_is_dead)
         ck_assert_uint_eq(stats.live_entries, 19 - i);
         ck_assert_uint_eq(stats.samples_freed, DEATHS + 1 + i + 1);
         struct lifetime l;
-        ck_assert(lifetime_sum(1, &l));
+        ck_assert(lives_of(1, &l));
         uint64_t deaths = 0;
         for (unsigned k = 0; k < LIFETIME_SPANS; k++) deaths += l.span[k];
         ck_assert_uint_eq(deaths, DEATHS + 1 + i + 1);
@@ -119,7 +95,7 @@ END_TEST
 START_TEST(an_address_is_used_again)
 {
     struct fake f = {{NULL}};
-    start();
+    start(8);
     warm_up(&f);
     struct block first = born(&f), again = first;
     dies(&f, first, false);
@@ -166,7 +142,7 @@ static void run_threads(struct fake f[THREADS])
 START_TEST(threads)
 {
     static struct fake f[THREADS];
-    start();
+    start(8);
     run_threads(f);
     ck_assert_uint_eq(pending_now(), DEATHS_MOST);
     struct seen s = look();
@@ -179,7 +155,7 @@ END_TEST
 START_TEST(a_forked_child)
 {
     static struct fake f[THREADS];
-    start();
+    start(8);
     run_threads(f);
     sampler_fork_prepare();
     pid_t pid = fork();
@@ -196,7 +172,7 @@ START_TEST(a_forked_child)
         s = look();
         if (s.live != THREADS || s.entries != THREADS || s.allocated != 30) _exit(3);
         struct lifetime l;
-        if (lifetime_sum(1, &l) && l.inherited_young + l.inherited_old) _exit(4);
+        if (lives_of(1, &l) && l.inherited_young + l.inherited_old) _exit(4);
         _exit(0);
     }
     sampler_fork_parent();
@@ -211,18 +187,19 @@ END_TEST
 START_TEST(an_entry_is_used_again)
 {
     static struct fake f[THREADS];
-    struct death_view was[DEATHS_MOST];
-    start();
+    struct deaths_pending was;
+    start(8);
     run_threads(f);
-    ck_assert_uint_eq(deaths_pending(was), DEATHS_MOST);
+    deaths_pending(&was);
+    ck_assert_uint_eq(was.count, DEATHS_MOST);
     pid_t pid = fork();
     if (pid == 0) {
         sampler_fork_child();
         struct fake other = {{NULL}};
         for (unsigned i = 0; i < 10000; i++) {
             _Atomic uint32_t tag = 0;
-            hooks.every(&other.hook, was[0].was.block, GIVEN - 1, GIVEN | HEAP_MALLOC, &tag);
-            if (tag == was[0].entry) _exit(pending_now() == 0 ? 0 : 1);
+            hooks.every(&other.hook, was.death[0].was.block, GIVEN - 1, GIVEN | HEAP_MALLOC, &tag);
+            if (tag == was.death[0].entry) _exit(pending_now() == 0 ? 0 : 1);
         }
         _exit(2);
     }
@@ -236,7 +213,7 @@ END_TEST
 START_TEST(a_child_of_a_raw_clone)
 {
     static struct fake f[THREADS];
-    start();
+    start(8);
     run_threads(f);
     pid_t pid = fork();
     if (pid == 0) {
@@ -256,7 +233,7 @@ extern volatile unsigned short gleaner_sample_free_semaphore;
 START_TEST(a_tracer_listens)
 {
     struct fake f = {{NULL}};
-    start();
+    start(8);
     warm_up(&f);
     gleaner_sample_free_semaphore = 1;
     struct block b = born(&f);
@@ -279,7 +256,7 @@ START_TEST(an_entry_is_met_twice)
 {
     static struct deaths twin;
     struct fake f = {{NULL}};
-    start();
+    start(8);
     warm_up(&f);
     struct block b[8];
     for (unsigned i = 0; i < 8; i++) b[i] = born(&f);

@@ -31,47 +31,10 @@ bool heap_is_old(const void *block)
     return is_old(block);
 }
 
-/* ---- the allocator ---- */
-
-static struct heap_hooks hooks;
-
-struct fake {
-    struct heap_thread_hook hook;
-};
-
-struct block {
-    void *address;
-    uint32_t entry;
-    size_t words;
-};
-
-static void start(uint64_t interval)
-{
-    struct sampler_options options = {
-        .interval = interval, .all = interval == 8, .depth = 64, .fixed_seed = true, .seed = 11};
-    sampler_start(&options, &hooks);
-}
-
-static struct block fake_alloc(struct fake *f, size_t words)
-{
-    static _Atomic uintptr_t next = 0x200000000u;
-    struct block b = {(void *)(atomic_fetch_add(&next, 1) * 4096), 0, words};
-    _Atomic uint32_t tag = 0;
-    if (hooks.every && words % 2 == 0 && words < 8192) { /* as a block of a pool */
-        ck_assert_ptr_eq(hooks.every(&f->hook, b.address, words * 8 - 1, words * 8 | HEAP_MALLOC, &tag), b.address);
-        b.entry = tag;
-        return b;
-    }
-    unsigned n = hooks.large(&f->hook, words);
-    if (n) b.entry = hooks.allocated(&f->hook, b.address, words * 8 - 1, words * 8, HEAP_MALLOC, n);
-    return b;
-}
-
-/* What is known of the lives at a site, with what threads have still to count. */
 static struct lifetime lives_at(uint32_t site)
 {
     struct lifetime l;
-    ck_assert(lifetime_sum(site, &l));
+    ck_assert(lives_of(site, &l));
     return l;
 }
 
@@ -95,7 +58,7 @@ struct sums {
 static struct sums sums_of(uint32_t site)
 {
     struct sums s = {0};
-    struct lifetime sum, *l = lifetime_sum(site, &sum) ? &sum : NULL;
+    struct lifetime sum, *l = lives_of(site, &sum) ? &sum : NULL;
     for (unsigned i = 0; l && i < LIFETIME_TIMES; i++) s.time += l->time[i];
     for (unsigned i = 0; l && i < LIFETIME_SPANS; i++) s.span += l->span[i];
     if (l) {
@@ -286,7 +249,7 @@ START_TEST(resizing_is_a_death_and_a_birth)
     wait_ticks(40);
     hooks.resized(&f.hook, b.address, b.entry, 64, 60, 64, true); /* the same size: nothing ends */
     struct lifetime l;
-    ck_assert(!lifetime_sum(first_site(1, 64), &l));
+    ck_assert(!lives_of(first_site(1, 64), &l));
     uint32_t resized = lifetime_ticks();
     hooks.resized(&f.hook, b.address, b.entry, 64, 120, 128, true);
     l = lives_at(first_site(1, 64));
@@ -319,7 +282,7 @@ START_TEST(no_memory_for_records)
     uint64_t known = 0;
     for (unsigned i = 0; i < 2000; i++) {
         struct lifetime l;
-        if (lifetime_sum(first_site(i + 1, 64), &l)) known += died_at(&l, 0, UINT64_MAX);
+        if (lives_of(first_site(i + 1, 64), &l)) known += died_at(&l, 0, UINT64_MAX);
     }
     ck_assert_uint_eq(known + s.dropped, 2000);
 }
