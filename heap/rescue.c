@@ -36,8 +36,7 @@ static void rebuild(struct pool *p)
         int8_t *s = state_of(slot_address(p, i), medium);
         if (state_is_live(*s)) {
             /* Its tag may have been copied later, when the slot was another block's. */
-            uint32_t tag = pool_tag(p, i);
-            if (*s >= 0 && (tag_entry(tag & ~TAG_LOST) != 0 || (tag & TAG_IGNORED))) pool_set_tag(p, i, 0);
+            if (*s >= 0 && tag_is_for_free(pool_tag(p, i))) pool_set_tag(p, i, 0);
             continue;
         }
         *s = 0;

@@ -16,4 +16,8 @@
 static inline uint32_t tag_entry(uint32_t tag) { return tag & TAG_CALLER ? 0 : tag & TAG_NUMBER; }
 static inline uint32_t tag_caller(uint32_t tag) { return tag & TAG_CALLER ? tag & TAG_NUMBER : 0; }
 
+/* Does it say what a free must hear of?  A live slot with such a tag is STATE_TRACKED.  TAG_LOST is none such: it may be left of a free that ran
+   beside lost.c's make_lost. */
+static inline bool tag_is_for_free(uint32_t tag) { return (tag & TAG_IGNORED) || tag_entry(tag) != 0; }
+
 #endif

@@ -113,12 +113,10 @@ static void check_pool(struct check *c, struct pool *p)
             live++;
             if ((s & STATE_CLASS) != p->class) wrong(c, "a state byte names another class", p, slot, (uint8_t)s);
             if (bit) wrong(c, "a live slot is free in its pool", p, slot, 0);
-            uint32_t tag = pool_tag(p, slot); /* TAG_LOST may be left of a free that ran beside lost.c's make_lost */
-            if (s >= 0 && (tag_entry(tag & ~TAG_LOST) != 0 || (tag & TAG_IGNORED)) && !rescue_is_due())
-                wrong(c, "a slot has a tag that a free would not see", p, slot, tag);
+            if (s >= 0 && tag_is_for_free(pool_tag(p, slot)) && !rescue_is_due())
+                wrong(c, "a slot has a tag that a free would not see", p, slot, pool_tag(p, slot));
         } else if (s != 0) wrong(c, "a state byte is none", p, slot, (uint8_t)s);
-        else if (!tag_is_reclaimed(pool_tag(p, slot)) &&
-                 (pool_tag(p, slot) & TAG_IGNORED || tag_entry(pool_tag(p, slot)) != 0))
+        else if (!tag_is_reclaimed(pool_tag(p, slot)) && tag_is_for_free(pool_tag(p, slot)))
             wrong(c, "a free slot has an entry", p, slot, pool_tag(p, slot));
         if (!state_is_live(s) && tag_is_reclaimed(pool_tag(p, slot)) && !atomic_load(&p->reclaimed))
             wrong(c, "a slot was reclaimed in a pool that does not say so", p, slot, pool_tag(p, slot));
