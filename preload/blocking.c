@@ -1,9 +1,9 @@
 /* blocking.c: was it our signal that made a call return early?
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/blocking.h"
-#include "preload/shut_in.h"
 #include "heap/os.h"
 #include "heap/syscall.h"
+#include "preload/shut_in.h"
 
 #include <dlfcn.h>
 

@@ -5,6 +5,7 @@
 #include "heap/print.h"
 #include "heap/proc_text.h"
 #include "heap/syscall.h"
+#include "preload/task_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,11 +104,7 @@ static long read_statm(uint32_t pid, char *to)
 {
     char path[48];
     print_to(path, sizeof path, "/proc/%u/statm", pid);
-    long fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) return fd;
-    long n = raw_syscall(SYS_read, fd, to, STATM_BYTES);
-    raw_syscall(SYS_close, fd);
-    return n;
+    return task_read(path, to, STATM_BYTES);
 }
 
 /* Everybody may read how much memory a process has (proc(5)), and who shares ours has as much of each kind.  A page more since the one was

@@ -6,7 +6,6 @@
 #include "preload/blocking.h"
 #include "preload/collection.h"
 #include "preload/process.h"
-#include "preload/stop.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>

@@ -4,8 +4,8 @@
 #include "heap/syscall.h"
 #include "preload/dump.h"
 #include "preload/process.h"
-#include "preload/shut_in.h"
 #include "preload/restart.h"
+#include "preload/shut_in.h"
 #include "preload/stop.h"
 
 #include <signal.h>

@@ -96,14 +96,15 @@ static void start_sampler(void)
     sampler_start(&options, &hooks);
 }
 
-/* The wrappers look up what they pass on to, also where nothing else of ours works: without that
-   they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
+/* As vdso(7) names it. */
 #ifdef __x86_64__
 #define VDSO_CLOCK "__vdso_clock_gettime"
 #else
 #define VDSO_CLOCK "__kernel_clock_gettime"
 #endif
 
+/* The wrappers look up what they pass on to, also where nothing else of ours works: without that
+   they make system calls, past a sanitizer's interceptors and past pthread_cancel. */
 static void start_wrappers(void)
 {
     blocking_start();
