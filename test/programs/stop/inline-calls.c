@@ -4,6 +4,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/syscall.h"
 #include "program.h"
+#include "thread_file.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -61,16 +62,11 @@ static void *in_used_stack(void *call)
 /* Until the thread sleeps in this call. */
 static void wait_for_call(atomic_int *of, int call)
 {
-    char path[64], text[128];
+    char text[128];
     while (!atomic_load(of)) sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", atomic_load(of));
     do {
         usleep(1000);
-        int fd = open(path, O_RDONLY);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        CHECK(n > 0);
-        text[n] = 0;
-        close(fd);
+        CHECK(thread_file(atomic_load(of), "syscall", text, sizeof text));
     } while (text[0] < '0' || text[0] > '9' || atoi(text) != call);
 }
 

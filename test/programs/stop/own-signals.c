@@ -4,6 +4,7 @@
    installed.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
+#include "thread_file.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -119,14 +120,8 @@ static void *caller(void *argument)
    in a futex, as parked threads do: in that of the semaphore's own word. */
 static bool sleeps_in(int id, char *text, size_t bytes)
 {
-    char path[64];
     unsigned long word = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", id);
-    int fd = open(path, O_RDONLY);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
-    if (fd >= 0) close(fd);
-    text[n > 0 ? n : 0] = 0;
-    if (n <= 0 || text[0] < '0' || text[0] > '9' || atoi(text) == SYS_openat) return false;
+    if (!thread_file(id, "syscall", text, bytes) || text[0] < '0' || text[0] > '9' || atoi(text) == SYS_openat) return false;
     return atoi(text) != SYS_futex || (sscanf(text, "%*d %lx", &word) == 1 && word == (uintptr_t)&semaphore);
 }
 

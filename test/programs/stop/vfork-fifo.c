@@ -3,6 +3,7 @@
    once are one to them.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "program.h"
+#include "thread_file.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -30,17 +31,12 @@ static void *spawner(void *unused)
 /* Until the thread waits in vfork for its child to go on to another program. */
 static void wait_until_it_hangs(void)
 {
-    char path[64], text[512] = "";
+    char text[512];
     const char *at;
     while (!atomic_load(&id)) sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&id));
     do {
         usleep(20000);
-        int fd = open(path, O_RDONLY);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        CHECK(n > 0);
-        text[n] = 0;
-        close(fd);
+        CHECK(thread_file(atomic_load(&id), "stat", text, sizeof text));
         at = strrchr(text, ')');
     } while (!at || at[2] != 'D');
 }
