@@ -1,5 +1,5 @@
-/* no_short_stacks.h: stand-ins for the short ways to a stack (stack_again.c), none of which is open: for tests of the sampler that say themselves what
-   stack is captured, by their stack_capture_cached.
+/* no_short_stacks.h: stand-ins for stacks that need no start and know no fork, and for the short ways to one (stack_again.c), none of which is open: for
+   tests of the sampler that say themselves what stack is captured, by their stack_capture_cached.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_TEST_NO_SHORT_STACKS_H
 #define GLEANER_TEST_NO_SHORT_STACKS_H
@@ -7,6 +7,14 @@
 #include "sampler/stack_cache.h"
 
 _Atomic uint32_t module_epoch_now;
+
+void stack_start(const struct sampler_options *options)
+{
+    (void)options;
+}
+void stack_fork_prepare(void) {}
+void stack_fork_parent(void) {}
+void stack_fork_child(void) {}
 
 uint32_t stack_capture_frame(struct stack_cache **cache, const uintptr_t *frame)
 {

@@ -22,13 +22,6 @@ uintptr_t caller_address(uint32_t number)
 {
     return number;
 }
-void stack_start(const struct sampler_options *options)
-{
-    (void)options;
-}
-void stack_fork_prepare(void) {}
-void stack_fork_parent(void) {}
-void stack_fork_child(void) {}
 void stack_print(int fd, uint32_t id)
 {
     (void)fd;
