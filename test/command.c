@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +26,29 @@ static char *read_back(FILE *file)
     text[length] = 0;
     fclose(file);
     return text;
+}
+
+#define LONG_SECONDS 100
+
+/* What a program is at that takes long, for the log: where it hangs the test's own limit tells nothing. */
+static void tell_where(const char *const *argv, pid_t pid)
+{
+    fprintf(stderr, "after %d s still running:", LONG_SECONDS);
+    for (; *argv; argv++) fprintf(stderr, " %s", *argv);
+    fputc('\n', stderr);
+    char line[200];
+    snprintf(line, sizeof line,
+             "cd /proc/%d/task && for t in *; do echo $t $(cut -d' ' -f3,14,15 $t/stat) $(cat $t/wchan) $(cat $t/syscall); done >&2", (int)pid);
+    if (system(line) != 0) fputs("nothing can be told of it\n", stderr);
+}
+
+/* Tells now and then where it is. */
+static void wait_for_end(const char *const *argv, pid_t pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (end.fd < 0) return;
+    while (poll(&end, 1, LONG_SECONDS * 1000) == 0) tell_where(argv, pid);
+    close(end.fd);
 }
 
 struct ran run_program(const char *const *argv)
@@ -43,6 +68,7 @@ struct ran run_program(const char *const *argv)
     }
     struct ran ran;
     int status;
+    wait_for_end(argv, child);
     while (waitpid(child, &status, 0) < 0) ck_assert_int_eq(errno, EINTR);
     ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
     ran.out = read_back(out);
