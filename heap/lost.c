@@ -130,32 +130,41 @@ static void count_proof(enum lost_proof how, uint64_t given)
     atomic_fetch_add(&proof_bytes[how], given);
 }
 
-static void prove(uint32_t n, uint64_t block, uint32_t tag, enum lost_proof how)
+/* False: somebody was faster, and has ended or claimed the record. */
+static bool prove(uint32_t n, uint64_t block, uint32_t tag, enum lost_proof how)
 {
     struct lost_record *r = lost_record_at(n);
     const struct lost_trial *t = lost_trial_at(n);
     struct lost_trial trial = t ? *t : (struct lost_trial){0};
     uint64_t given = r->given;
     bool possible = r->kind == LOST_POSSIBLE; /* was never called lost */
-    if (!end(r, block)) return;
+    if (!end(r, block)) return false;
     if (t) reclaim_proved(&trial, how);
-    if (possible) return;
+    if (possible) return true;
     count_proof(how, given);
     if (how != PROOF_REACHED && heap_hooks->false_lost) heap_hooks->false_lost(NULL, tag & ~TAG_LOST, given, how);
+    return true;
+}
+
+/* Was it reclaimed, and its record has not gone yet?  Then the use is one of another's memory, and is told. */
+static bool is_late(void *block, enum lost_proof how)
+{
+    uint32_t n = lost_record_find((uintptr_t)block, true);
+    if (n == 0 || !(atomic_load(&lost_record_at(n)->block) & LOST_CLAIMED)) return false;
+    reclaim_proved_late(lost_trial_at(n)->place, how);
+    return true;
 }
 
 bool lost_proved(void *block, uint32_t tag, enum lost_proof how)
 {
-    uint32_t n = lost_record_find((uintptr_t)block, false), late = n ? 0 : lost_record_find((uintptr_t)block, true);
-    if (late) {
-        reclaim_proved_late(lost_trial_at(late)->place, how);
-        return false;
-    }
     struct place p;
+    uint32_t n = lost_record_find((uintptr_t)block, false);
+    if (n == 0 && is_late(block, how)) return false;
     if (how == PROOF_RESIZED && place_of((uintptr_t)block, &p) && p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
     if (n == 0) return true;
     size_t given = lost_record_at(n)->given;
-    prove(n, (uintptr_t)block, tag, how);
+    at(LOST_FOUND);
+    if (!prove(n, (uintptr_t)block, tag, how) && is_late(block, how)) return false;
     if (how == PROOF_FREED) seal_break((uintptr_t)block, given);
     return true;
 }

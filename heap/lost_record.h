@@ -49,8 +49,9 @@ struct verdict {
    freed since the cut is left alone.  Returns the blocks that are newly lost. */
 uint64_t lost_apply(const struct verdict *, uint64_t time, uint64_t before, uint32_t number, uint64_t *new_bytes);
 
-/* For tests: called at each step by which lost_apply makes a block lost, between any two of which the program may free it. */
-enum lost_step { LOST_LOOKED_AT, LOST_ENTERED, LOST_TAGGED /* not of large blocks */, LOST_MADE, LOST_STEPS };
+/* For tests: called at each step by which lost_apply makes a block lost, between any two of which the program may free it.
+   LOST_FOUND: a free or resize has found the record, which reclaim may now claim before that ends it. */
+enum lost_step { LOST_LOOKED_AT, LOST_ENTERED, LOST_TAGGED /* not of large blocks */, LOST_MADE, LOST_STEPS, LOST_FOUND = LOST_STEPS };
 HIDDEN extern void (*lost_step)(enum lost_step);
 
 /* Reclaim takes a lost block: true for who is first, be it this or a free of the program.  Its record stays until the next

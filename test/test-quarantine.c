@@ -7,6 +7,7 @@
 #include "heap/large_table.h"
 #include "heap/lost_hash.h"
 #include "heap/os.h"
+#include "heap/quarantine.h"
 #include "heap/reclaim.h"
 #include "heap/reclaim_place.h"
 #include "heap/reclaimed.h"
@@ -28,7 +29,7 @@
 
 static uint32_t place_now = 1;
 static bool library_now;
-static unsigned vetoes, misuses, offs;
+static _Atomic unsigned vetoes, misuses, offs; /* counted by any thread */
 static uint32_t vetoed_place;
 
 static uint32_t place(uint32_t tag, const void *block, uint32_t *caller, bool *library)
@@ -604,6 +605,38 @@ START_TEST(free_races_reclaim)
 }
 END_TEST
 
+static bool reclaimed_now;
+static void reclaim_at(enum lost_step step)
+{
+    size_t given;
+    if (step == LOST_FOUND && !reclaimed_now) reclaimed_now = quarantine_reuse(lost_record_find((uintptr_t)contested[0], false), &given);
+}
+
+/* It is reclaimed after its free has found the record, and before that could end it: the free comes late. */
+START_TEST(reclaimed_under_a_free)
+{
+    begin(&forced);
+    const size_t bytes = _i ? 3000 : 100;
+    contested[0] = lose(bytes, 1);
+    collect(contested, 1, 0);
+    ck_assert_uint_eq(did.quarantined, 1);
+    reclaimed_now = false;
+    lost_step = reclaim_at;
+    heap_free(contested[0]);
+    lost_step = NULL;
+    ck_assert(reclaimed_now);
+    ck_assert_uint_eq(vetoes, 1);
+    ck_assert_uint_eq(misuses, 0);
+    struct reclaim_figures f;
+    reclaim_figures(&f);
+    ck_assert_uint_eq(f.late, 1);
+    ck_assert(heap_verify(complain));
+    /* The slot is given out once. */
+    void *again[2] = {heap_malloc(bytes), heap_malloc(bytes)};
+    ck_assert_ptr_ne(again[0], again[1]);
+}
+END_TEST
+
 /* ---- places ---- */
 
 START_TEST(places)
@@ -713,6 +746,7 @@ int main(void)
     tcase_add_test(c, written_since_the_cut);
     tcase_add_test(c, part_of_an_island);
     tcase_add_loop_test(c, free_races_reclaim, 0, 6);
+    tcase_add_loop_test(c, reclaimed_under_a_free, 0, 2);
     tcase_add_test(c, places);
     tcase_add_loop_test(c, islands_against_an_oracle, 0, 40);
     suite_add_tcase(s, c);
