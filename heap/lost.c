@@ -16,7 +16,7 @@ static _Atomic uint64_t proofs[PROOFS], proof_bytes[PROOFS];
 void (*lost_step)(enum lost_step);
 static _Atomic uint64_t unrecorded, unrecorded_bytes; /* lost blocks of the latest verdict for which there was no memory */
 
-static struct lost_record *find(uintptr_t block) { return lost_record_at(lost_record_find(block, false)); }
+static struct lost_record *find(uintptr_t block) { return lost_record_at(lost_record_find(block, 0)); }
 
 /* ---- what the heap says of a block ---- */
 
@@ -65,6 +65,12 @@ static bool is_lost(uintptr_t block)
 {
     struct place p;
     return place_of(block, &p) && is_old(&p) && p.tag && (atomic_load(p.tag) & TAG_LOST) && (p.large || *p.state < 0);
+}
+
+/* It had a tag, and a free has taken that.  (Or its tag was made 0 otherwise: then it is looked at again by the next collection.) */
+static bool is_being_freed(const struct place *p)
+{
+    return !p->large && *p->state < 0 && p->tag && atomic_load(p->tag) == 0;
 }
 
 /* The tag, where it is meant (tag.h). */
@@ -116,11 +122,19 @@ static bool end(struct lost_record *r, uint64_t block)
     return atomic_compare_exchange_strong(&r->block, &block, 0);
 }
 
+/* Its block is not lost any more, as its state or tag says: mostly it was freed, and that free may be about to look for the record.  The record
+   stays for it until the next collection. */
+static void leave(struct lost_record *r, uint64_t block, uint32_t number)
+{
+    r->seen = number;
+    atomic_compare_exchange_strong(&r->block, &block, block | LOST_LEFT);
+}
+
 bool lost_claim(uint32_t number)
 {
     struct lost_record *r = lost_record_at(number);
     uint64_t block = atomic_load(&r->block);
-    if (block == 0 || block & LOST_CLAIMED || r->kind == LOST_POSSIBLE) return false;
+    if (block == 0 || block & LOST_MARKS || r->kind == LOST_POSSIBLE) return false;
     return atomic_compare_exchange_strong(&r->block, &block, block | LOST_CLAIMED);
 }
 
@@ -130,42 +144,40 @@ static void count_proof(enum lost_proof how, uint64_t given)
     atomic_fetch_add(&proof_bytes[how], given);
 }
 
-/* False: somebody was faster, and has ended or claimed the record. */
-static bool prove(uint32_t n, uint64_t block, uint32_t tag, enum lost_proof how)
+/* The bytes that the block had; 0: somebody was faster, and has ended or marked the record. */
+static size_t prove(uint32_t n, uint64_t block, uint32_t tag, enum lost_proof how)
 {
     struct lost_record *r = lost_record_at(n);
     const struct lost_trial *t = lost_trial_at(n);
     struct lost_trial trial = t ? *t : (struct lost_trial){0};
     uint64_t given = r->given;
     bool possible = r->kind == LOST_POSSIBLE; /* was never called lost */
-    if (!end(r, block)) return false;
+    if (!end(r, block)) return 0;
     if (t) reclaim_proved(&trial, how);
-    if (possible) return true;
+    if (possible) return given;
     count_proof(how, given);
     if (how != PROOF_REACHED && heap_hooks->false_lost) heap_hooks->false_lost(NULL, tag & ~TAG_LOST, given, how);
-    return true;
-}
-
-/* Was it reclaimed, and its record has not gone yet?  Then the use is one of another's memory, and is told. */
-static bool is_late(void *block, enum lost_proof how)
-{
-    uint32_t n = lost_record_find((uintptr_t)block, true);
-    if (n == 0 || !(atomic_load(&lost_record_at(n)->block) & LOST_CLAIMED)) return false;
-    reclaim_proved_late(lost_trial_at(n)->place, how);
-    return true;
+    return given;
 }
 
 bool lost_proved(void *block, uint32_t tag, enum lost_proof how)
 {
     struct place p;
-    uint32_t n = lost_record_find((uintptr_t)block, false);
-    if (n == 0 && is_late(block, how)) return false;
-    if (how == PROOF_RESIZED && place_of((uintptr_t)block, &p) && p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
-    if (n == 0) return true;
-    size_t given = lost_record_at(n)->given;
+    at(LOST_TAKEN);
+    uint32_t n = lost_record_find((uintptr_t)block, 0);
     at(LOST_FOUND);
-    if (!prove(n, (uintptr_t)block, tag, how) && is_late(block, how)) return false;
-    if (how == PROOF_FREED) seal_break((uintptr_t)block, given);
+    size_t given = n ? prove(n, (uintptr_t)block, tag, how) : 0;
+    if (given == 0) { /* a collection was faster */
+        n = lost_record_find((uintptr_t)block, LOST_CLAIMED);
+        if (n) {
+            reclaim_proved_late(lost_trial_at(n)->place, how);
+            return false;
+        }
+        n = lost_record_find((uintptr_t)block, LOST_LEFT);
+        if (n) given = prove(n, (uintptr_t)block | LOST_LEFT, tag, how);
+    }
+    if (how == PROOF_RESIZED && place_of((uintptr_t)block, &p) && p.tag) atomic_fetch_and(p.tag, ~TAG_LOST);
+    if (how == PROOF_FREED && given) seal_break((uintptr_t)block, given);
     return true;
 }
 
@@ -175,7 +187,7 @@ void lost_disprove(uint32_t n, enum lost_proof how)
     struct lost_record *r = lost_record_at(n);
     uint64_t block = atomic_load(&r->block);
     struct place p;
-    if (block == 0 || block & LOST_CLAIMED) return;
+    if (block == 0 || block & LOST_MARKS) return;
     bool there = place_of(block, &p);
     prove(n, block, r->tag, how);
     heap_ignore((void *)block);
@@ -226,14 +238,14 @@ static void end_others(uint32_t number)
     for (uint32_t n = 1; n < lost_records_end(); n++) {
         struct lost_record *r = lost_record_at(n);
         uint64_t block = atomic_load(&r->block);
-        if (block & LOST_CLAIMED) {
+        if (block & LOST_CLAIMED || (block & LOST_LEFT && r->seen != number)) {
             atomic_store(&r->block, 0);
-        } else if (block != 0 && r->seen != number) {
+        } else if (block != 0 && !(block & LOST_LEFT) && r->seen != number) {
             struct place p;
             if (is_lost(block) && place_of(block, &p) && p.tag) {
                 atomic_fetch_and(p.tag, ~TAG_LOST);
                 prove(n, block, r->tag, PROOF_REACHED);
-            } else end(r, block);
+            } else leave(r, block, number);
         }
         if (atomic_load(&r->block) == 0) lost_record_free(n);
     }
@@ -268,10 +280,11 @@ uint64_t lost_apply(const struct verdict *v, uint64_t time, uint64_t before, uin
         struct place p;
         /* What is not old now was freed since, and perhaps allocated anew. */
         if (!place_of(block, &p) || !is_old(&p)) continue;
-        uint32_t n = lost_record_find(block, false);
+        uint32_t n = lost_record_find(block, 0);
         struct lost_record *r = lost_record_at(n);
         if (r && !is_lost(block)) { /* that of a block that was here before */
-            end(r, block);
+            leave(r, block, number);
+            if (is_being_freed(&p)) continue;
             r = NULL;
         }
         if (r && (b->block & VERDICT_WRITTEN)) {
@@ -310,7 +323,7 @@ static bool view(uint32_t n, struct lost_view *to)
     const struct lost_record *r = lost_record_at(n);
     const struct lost_trial *t = lost_trial_at(n);
     uint64_t block = atomic_load_explicit(&r->block, memory_order_acquire);
-    if (block == 0 || block & LOST_CLAIMED || !is_lost(block)) return false;
+    if (block == 0 || block & LOST_MARKS || !is_lost(block)) return false;
     *to = (struct lost_view){
         .block = (void *)block,
         .given = r->given,
@@ -340,7 +353,7 @@ void lost_each(void (*each)(const struct lost_view *, void *user), void *user)
 
 bool lost_find(const void *block, struct lost_view *to)
 {
-    uint32_t n = lost_record_find((uintptr_t)block, false);
+    uint32_t n = lost_record_find((uintptr_t)block, 0);
     return n != 0 && view(n, to) && to->block == block;
 }
 

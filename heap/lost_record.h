@@ -50,8 +50,9 @@ struct verdict {
 uint64_t lost_apply(const struct verdict *, uint64_t time, uint64_t before, uint32_t number, uint64_t *new_bytes);
 
 /* For tests: called at each step by which lost_apply makes a block lost, between any two of which the program may free it.
-   LOST_FOUND: a free or resize has found the record, which reclaim may now claim before that ends it. */
-enum lost_step { LOST_LOOKED_AT, LOST_ENTERED, LOST_TAGGED /* not of large blocks */, LOST_MADE, LOST_STEPS, LOST_FOUND = LOST_STEPS };
+   LOST_TAKEN, LOST_FOUND: a free or resize has taken the block's tag, and has looked for the record, which a collection may
+   now be faster to end or to claim. */
+enum lost_step { LOST_LOOKED_AT, LOST_ENTERED, LOST_TAGGED /* not of large blocks */, LOST_MADE, LOST_STEPS, LOST_TAKEN = LOST_STEPS, LOST_FOUND };
 HIDDEN extern void (*lost_step)(enum lost_step);
 
 /* Reclaim takes a lost block: true for who is first, be it this or a free of the program.  Its record stays until the next

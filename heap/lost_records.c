@@ -52,7 +52,7 @@ uint64_t lost_time(uint32_t tick) { return epoch + ((uint64_t)tick << TICK_SHIFT
 static uint64_t hash_of(uintptr_t block) { return (block >> 4) * 0x9e3779b97f4a7c15u; }
 static uint32_t mask_of(const struct index *x) { return (uint32_t)((1ull << (64 - x->shift)) - 1); }
 
-uint32_t lost_record_find(uintptr_t block, bool claimed)
+uint32_t lost_record_find(uintptr_t block, unsigned mark)
 {
     struct index *x = atomic_load_explicit(&index_now, memory_order_acquire);
     if (!x) return 0;
@@ -60,8 +60,7 @@ uint32_t lost_record_find(uintptr_t block, bool claimed)
         uint32_t n = atomic_load_explicit(&x->place[i], memory_order_acquire);
         if (n == 0) return 0;
         struct lost_record *r = lost_record_at(n);
-        uint64_t is = r ? atomic_load_explicit(&r->block, memory_order_acquire) : 0;
-        if (is == block || (claimed && is == (block | LOST_CLAIMED))) return n;
+        if (r && atomic_load_explicit(&r->block, memory_order_acquire) == (block | mark)) return n;
     }
 }
 
@@ -85,7 +84,7 @@ static bool make_room(void)
     new->shift = shift;
     in_index = 0;
     for (uint32_t n = 1; n < used; n++) {
-        uint64_t block = atomic_load(&lost_record_at(n)->block) & ~(uint64_t)LOST_CLAIMED;
+        uint64_t block = atomic_load(&lost_record_at(n)->block) & ~(uint64_t)LOST_MARKS;
         if (block != 0) enter(new, block, n);
     }
     atomic_store_explicit(&index_now, new, memory_order_release);

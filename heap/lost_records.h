@@ -12,7 +12,7 @@
 #include "heap/base.h"
 
 struct lost_record {
-    _Atomic uint64_t block; /* 0: none; with LOST_CLAIMED: it is being reclaimed, or was */
+    _Atomic uint64_t block; /* 0: none; with a mark: nobody's any more, but for a free that is under way */
     uint64_t hash, given, hangs_bytes;
     uint32_t tag;
     uint32_t last_reached, first_missed; /* ticks: lost_tick */
@@ -21,7 +21,11 @@ struct lost_record {
     uint32_t link; /* of a head, how many hang on it; of a free record, the next */
     uint8_t kind, why, class;
 };
-#define LOST_CLAIMED 1u /* blocks lie at multiples of 16 */
+enum lost_mark { /* blocks lie at multiples of 16 */
+    LOST_CLAIMED = 1, /* it is being reclaimed, or was */
+    LOST_LEFT = 2,    /* it was freed before a collection came by, or that free is still under way */
+    LOST_MARKS = 3
+};
 
 enum lost_stage {
     LOST_ON_TRIAL,   /* not all rules are met */
@@ -55,8 +59,8 @@ struct lost_trial *lost_trial_at(uint32_t number);
 /* From start-up: records have trials. */
 void lost_records_with_trials(void);
 
-/* The number of a block's record; 0: none.  `claimed` too: also of one that is being reclaimed. */
-uint32_t lost_record_find(uintptr_t block, bool claimed);
+/* The number of the record that a block has with this mark, 0: without any; 0: none. */
+uint32_t lost_record_find(uintptr_t block, unsigned mark);
 
 /* A new record, not entered yet; 0 without memory.  And into the index, once its block is set. */
 uint32_t lost_record_new(void);

@@ -62,7 +62,7 @@ static bool reuse_large(uint32_t n, void *block, uint32_t place, size_t *given)
 bool quarantine_reuse(uint32_t n, size_t *given)
 {
     uint64_t block = atomic_load(&lost_record_at(n)->block);
-    if (block == 0 || block & LOST_CLAIMED) return false;
+    if (block == 0 || block & LOST_MARKS) return false;
     uint32_t place = lost_trial_at(n)->place;
     return block - window_base >= WINDOW_LARGE_OFFSET ? reuse_large(n, (void *)block, place, given)
                                                       : reuse_slot(n, (void *)block, place, given);

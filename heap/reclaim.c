@@ -108,7 +108,7 @@ static size_t island_of(const struct cycle *c, size_t i)
 static void judge(struct cycle *c, size_t i)
 {
     const struct verdict_block *b = &c->verdict->block[i];
-    uint32_t n = lost_record_find(VERDICT_ADDRESS(b), false);
+    uint32_t n = lost_record_find(VERDICT_ADDRESS(b), 0);
     struct lost_record *r = lost_record_at(n);
     struct lost_trial *t = lost_trial_at(n);
     struct island *of = &c->island[island_of(c, i)];
@@ -145,7 +145,7 @@ static enum eligible_rule look_again(struct cycle *c, size_t i)
 {
     const struct lost_record *r = lost_record_at(c->record[i]);
     uint64_t block = atomic_load(&r->block);
-    if (block == 0 || block & LOST_CLAIMED) return RULE_GROUP; /* freed since the cut */
+    if (block == 0 || block & LOST_MARKS) return RULE_GROUP; /* freed since the cut */
     if (lost_trial_at(c->record[i])->sealed && seal_is_doubtful()) return RULE_CONTENTS;
     return quarantine_is_unchanged(block, r->given, r->hash) ? ELIGIBLE : RULE_CONTENTS;
 }
@@ -217,7 +217,7 @@ static void sum_up(const struct cycle *c)
     for (size_t i = 0; i < c->verdict->count; i++) {
         const struct lost_record *r = lost_record_at(c->record[i]);
         uint64_t block = r ? atomic_load(&r->block) : 0;
-        if (block == 0 || block & LOST_CLAIMED) continue;
+        if (block == 0 || block & LOST_MARKS) continue;
         sum[c->rule[i]].blocks++;
         sum[c->rule[i]].bytes += r->given;
     }

@@ -181,7 +181,7 @@ static void look_at_large(struct present *p)
         const struct lost_record *r = lost_record_at(n);
         struct lost_trial *t = lost_trial_at(n);
         uint64_t block = atomic_load(&r->block);
-        if (!t || !t->sealed_whole || block == 0 || block & LOST_CLAIMED) continue;
+        if (!t || !t->sealed_whole || block == 0 || block & LOST_MARKS) continue;
         struct rest rest = {.present = p};
         if (!present_each(p, block, block + r->given, PRESENT_ALL, look_at_rest, &rest)) doubtful = true;
         t->changed = rest.written;
@@ -274,7 +274,7 @@ void seal_prove(void)
         const struct lost_record *r = lost_record_at(n);
         const struct lost_trial *t = lost_trial_at(n);
         uint64_t block = atomic_load(&r->block);
-        if (!t || !t->sealed || block == 0 || block & LOST_CLAIMED) continue;
+        if (!t || !t->sealed || block == 0 || block & LOST_MARKS) continue;
         if (t->changed) lost_disprove(n, PROOF_WRITTEN);
         else if (is_broken(block, block + r->given)) lost_disprove(n, PROOF_READ);
     }

@@ -53,7 +53,7 @@ static bool lower(const void *a, const void *b) { return ((const struct wish *)a
 static bool is_quarantined(uint32_t n)
 {
     uint64_t block = atomic_load(&lost_record_at(n)->block);
-    return block != 0 && !(block & LOST_CLAIMED) && lost_trial_at(n) && lost_trial_at(n)->stage == LOST_QUARANTINED;
+    return block != 0 && !(block & LOST_MARKS) && lost_trial_at(n) && lost_trial_at(n)->stage == LOST_QUARANTINED;
 }
 
 /* Joins neighbours, and keeps whole pages. */

@@ -357,7 +357,7 @@ START_TEST(claimed)
     begin(&forced);
     void *block = lose(sizes[_i], 0x55);
     collect(&block, 1, 0);
-    ck_assert(lost_claim(lost_record_find((uintptr_t)block, false)));
+    ck_assert(lost_claim(lost_record_find((uintptr_t)block, 0)));
     struct heap_stats before, after;
     heap_stats(&before);
     heap_free(block);
@@ -609,7 +609,7 @@ static bool reclaimed_now;
 static void reclaim_at(enum lost_step step)
 {
     size_t given;
-    if (step == LOST_FOUND && !reclaimed_now) reclaimed_now = quarantine_reuse(lost_record_find((uintptr_t)contested[0], false), &given);
+    if (step == LOST_FOUND && !reclaimed_now) reclaimed_now = quarantine_reuse(lost_record_find((uintptr_t)contested[0], 0), &given);
 }
 
 /* It is reclaimed after its free has found the record, and before that could end it: the free comes late. */
@@ -634,6 +634,52 @@ START_TEST(reclaimed_under_a_free)
     /* The slot is given out once. */
     void *again[2] = {heap_malloc(bytes), heap_malloc(bytes)};
     ck_assert_ptr_ne(again[0], again[1]);
+}
+END_TEST
+
+static enum lost_step late_step;
+static void collect_at(enum lost_step step)
+{
+    if (step == late_step && !reclaimed_now) apply(0);
+    reclaimed_now |= step == late_step;
+}
+
+/* A collection comes by when a free has taken the block's tag, or has looked for the record: the free proves the block all the same, once, and
+   at its place.  Then another block lies there, and its free is one like any. */
+START_TEST(collected_under_a_free)
+{
+    begin(&forced);
+    static const size_t bytes[] = {100, 3000, 100000};
+    static const enum lost_step steps[] = {LOST_TAKEN, LOST_FOUND};
+    late_step = steps[_i % 2];
+    void *block = lose(bytes[_i / 2 % 3], 1);
+    bool confirmed = _i / 6 == 0;
+    collect(&block, 1, 0);
+    ck_assert_uint_eq(did.quarantined, 1);
+    clear();
+    if (confirmed) miss(block, 1, 0);
+    reclaimed_now = false;
+    lost_step = collect_at;
+    heap_free(block);
+    lost_step = NULL;
+    ck_assert(reclaimed_now);
+    ck_assert_uint_eq(vetoes, 1);
+    ck_assert_uint_eq(vetoed_place, place_now);
+    ck_assert_uint_eq(misuses, 0);
+    struct lost_totals totals;
+    lost_totals(&totals);
+    ck_assert_uint_eq(totals.lost, 0);
+    ck_assert(heap_verify(complain));
+    void *again = lose(bytes[_i / 2 % 3], 1);
+    collect(&again, 1, 0); /* is lost, but stays: its place has a veto */
+    lost_totals(&totals);
+    ck_assert_uint_eq(totals.lost, 1);
+    ck_assert_int_eq(rule_of(again), RULE_VETOED);
+    heap_free(again);
+    ck_assert_uint_eq(vetoes, 2);
+    lost_totals(&totals);
+    ck_assert_uint_eq(totals.lost, 0);
+    ck_assert_uint_eq(totals.proofs[PROOF_FREED], 2);
 }
 END_TEST
 
@@ -747,6 +793,7 @@ int main(void)
     tcase_add_test(c, part_of_an_island);
     tcase_add_loop_test(c, free_races_reclaim, 0, 6);
     tcase_add_loop_test(c, reclaimed_under_a_free, 0, 2);
+    tcase_add_loop_test(c, collected_under_a_free, 0, 12);
     tcase_add_test(c, places);
     tcase_add_loop_test(c, islands_against_an_oracle, 0, 40);
     suite_add_tcase(s, c);
