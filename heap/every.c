@@ -13,18 +13,18 @@
 #include "heap/tag.h"
 
 /* Hooks may be set anew at any time (heap_set_hooks), so a call looks once. */
-static ALWAYS_INLINE const struct heap_hooks *hooks_now(void) { return __atomic_load_n(&heap_hooks, __ATOMIC_ACQUIRE); }
+static ALWAYS_INLINE const struct heap_hooks *hooks_now(void) { return __atomic_load_n(&heap_hooks_every, __ATOMIC_ACQUIRE); }
 
 static ALWAYS_INLINE bool as_usual(const struct thread_heap *h, const struct bin *b)
 {
     return b->counted != 0 && (h->ticks & 63) != 63 && (heap_tls.suspended | heap_tls.attention) == 0 && !heap_tls.ending &&
-           !heap_options.reclaim && h->hooks == atomic_load_explicit(&heap_hooks_number, memory_order_relaxed);
+           h->hooks == atomic_load_explicit(&heap_hooks_number, memory_order_relaxed);
 }
 
 /* The tags of the pool of the bin's next slot; NULL where anything is not as usual. */
 static ALWAYS_INLINE _Atomic uint32_t *tags_of_next(struct bin *b, const struct heap_hooks *hooks, bool medium)
 {
-    if (unlikely(b->n == 0 || !hooks->every || !as_usual(heap_tls.heap, b))) return NULL;
+    if (unlikely(b->n == 0 || !hooks || !as_usual(heap_tls.heap, b))) return NULL;
     return atomic_load_explicit(&pool_of(b->slot[b->n - 1], medium)->entries, memory_order_acquire);
 }
 
@@ -63,7 +63,7 @@ static ALWAYS_INLINE void give(void *block, bool medium)
 {
     struct thread_heap *h = heap_tls.heap;
     const struct heap_hooks *hooks = hooks_now();
-    if (unlikely(!hooks->every || !h)) goto other;
+    if (unlikely(!hooks || !h)) goto other;
     /* Not by the state byte, so that the tag's address does not wait for it (see fast.h). */
     struct pool *p = pool_of(block, medium);
     unsigned class = p->class;

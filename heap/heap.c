@@ -13,7 +13,7 @@
 #include <sys/single_threaded.h>
 
 static const struct heap_hooks no_hooks;
-const struct heap_hooks *heap_hooks = &no_hooks;
+const struct heap_hooks *heap_hooks = &no_hooks, *heap_hooks_every;
 
 struct heap_options heap_options = {.decay_ns = 10000000000u};
 
@@ -46,10 +46,17 @@ static bool is_used(uintptr_t from, uintptr_t to)
     return any_chunk_known((from - large) / LARGE_CHUNK, (to - 1 - large) / LARGE_CHUNK);
 }
 
+static void set_hooks(const struct heap_hooks *hooks)
+{
+    __atomic_store_n(&heap_hooks, hooks, __ATOMIC_RELEASE);
+    __atomic_store_n(&heap_hooks_every, hooks->every && !heap_options.reclaim ? hooks : NULL, __ATOMIC_RELEASE);
+}
+
 void heap_start(const struct heap_options *options)
 {
     window_is_used = is_used;
     if (options) heap_options = *options;
+    set_hooks(heap_hooks);
     pool_start();
 }
 
@@ -59,7 +66,7 @@ _Atomic uint32_t heap_hooks_number;
 
 void heap_set_hooks(const struct heap_hooks *hooks)
 {
-    __atomic_store_n(&heap_hooks, hooks ? hooks : &no_hooks, __ATOMIC_RELEASE);
+    set_hooks(hooks ? hooks : &no_hooks);
     atomic_fetch_add(&heap_hooks_number, 1);
     struct thread_heap *h = heap_tls.heap;
     if (!h) return;

@@ -92,6 +92,7 @@ static inline void heap_notice_fork(void)
 
 HIDDEN extern struct heap_options heap_options;
 HIDDEN extern const struct heap_hooks *heap_hooks; /* never NULL */
+HIDDEN extern const struct heap_hooks *heap_hooks_every; /* the same where the ways of every.c are open, else NULL */
 HIDDEN extern _Atomic uint32_t heap_hooks_number;  /* how often they were set */
 
 /* The heap's counts begin anew, since the hooks were set (heap_set_hooks). */

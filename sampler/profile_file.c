@@ -56,23 +56,20 @@ static int write_in_place(const char *path, const struct profile_about *about)
     return error;
 }
 
-static bool is_kind(const char *path, unsigned kind, long flags)
+/* Its kind (S_IFMT); 0: there is nothing; else the error, negative.  Who cannot look must not write: there may be a device. */
+static int kind_of(const char *path, long flags)
 {
     struct stat is;
-    return raw_syscall(SYS_newfstatat, AT_FDCWD, path, &is, flags) == 0 &&
-           (is.st_mode & S_IFMT) == kind;
-}
-
-static bool must_stay(const char *path)
-{
-    return is_kind(path, S_IFIFO, 0) || is_kind(path, S_IFSOCK, 0) || is_kind(path, S_IFBLK, 0) ||
-           (strncmp(path, "/dev/", 5) == 0 && is_kind(path, S_IFLNK, AT_SYMLINK_NOFOLLOW));
+    long e = raw_syscall(SYS_newfstatat, AT_FDCWD, path, &is, flags);
+    return e == 0 ? (int)(is.st_mode & S_IFMT) : e == -ENOENT ? 0 : (int)e;
 }
 
 int profile_write_file(const char *path, const struct profile_about *about)
 {
-    if (is_kind(path, S_IFCHR, 0)) return write_in_place(path, about);
-    if (must_stay(path)) return EEXIST;
+    int kind = kind_of(path, 0), of_link = strncmp(path, "/dev/", 5) == 0 ? kind_of(path, AT_SYMLINK_NOFOLLOW) : 0;
+    if (kind < 0 || of_link < 0) return kind < 0 ? -kind : -of_link;
+    if (kind == S_IFCHR) return write_in_place(path, about);
+    if (kind == S_IFIFO || kind == S_IFSOCK || kind == S_IFBLK || of_link == S_IFLNK) return EEXIST;
     char *temporary = os_map(PATH_MAX); /* not on the program's stack, which may be small */
     if (!temporary) return ENOMEM;
     int error = write_beside(path, temporary, about);

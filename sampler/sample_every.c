@@ -17,10 +17,8 @@
 static ALWAYS_INLINE size_t given_of(size_t what) { return what & ~SOURCE_BITS; }
 static ALWAYS_INLINE enum heap_source source_of(size_t what) { return (enum heap_source)(what & SOURCE_BITS); }
 
-static ALWAYS_INLINE bool is_ready(const struct sampler_thread *t)
-{
-    return t && t->generation == atomic_load_explicit(&sampler_generation, memory_order_relaxed);
-}
+static ALWAYS_INLINE uint32_t generation_now(void) { return atomic_load_explicit(&sampler_generation, memory_order_relaxed); }
+static ALWAYS_INLINE bool is_ready(const struct sampler_thread *t) { return t && t->generation == generation_now(); }
 
 /* ---- malloc ---- */
 
@@ -36,25 +34,25 @@ static NOINLINE void *live_is_due(struct sampler_thread *t, void *block)
     return block;
 }
 
-/* The cache has an entry, the clock's reading is good, and the site is at hand. */
+/* The cache has an entry, the clock's reading is good, and the site is at hand.  The entry's fields are stored one by one, as tracked_store does
+   it, so that few of them need a register at the same time. */
 static ALWAYS_INLINE void *make(struct sampler_thread *t, const struct call *c, const struct site_at_hand *site)
 {
     const uint64_t bytes = atomic_load_explicit(&lifetime_clock, memory_order_relaxed) + t->clock_kept;
-    const struct tracked_view v = {.block = c->block,
-                                   .asked = c->asked,
-                                   .site = site->site,
-                                   .n_samples = (uint32_t)(given_of(c->what) / ESTIMATE_WORD),
-                                   .time = t->clock.ticks,
-                                   .clock = bytes / LIFETIME_UNIT,
-                                   .thread = t->tag};
-    uint32_t entry = t->cache.entry[--t->cache.count];
-    tracked_store(tracked_entry_at(entry), &v);
+    const uint32_t n_samples = (uint32_t)given_of(c->what) / ESTIMATE_WORD; /* it is a pool's block */
+    const uint32_t entry = t->cache.entry[--t->cache.count];
+    struct tracked_entry *e = tracked_made(entry);
+    tracked_store_birth(e, c->asked, bytes / LIFETIME_UNIT, t->tag);
+    atomic_store_explicit(&e->time, t->clock.ticks, memory_order_relaxed);
+    atomic_store_explicit(&e->site, site->site, memory_order_relaxed);
+    atomic_store_explicit(&e->n_samples, n_samples, memory_order_relaxed);
+    atomic_store_explicit(&e->what, (uint64_t)(uintptr_t)c->block << 16, memory_order_release);
     atomic_store_explicit(c->tag, entry, memory_order_release);
     if (likely(site->own)) count_own(&site->record->allocated.blocks);
     else count_add(&site->record->allocated.blocks, 1);
-    PROBE5(gleaner, sample, c->block, c->asked, given_of(c->what), v.n_samples, v.site);
+    PROBE5(gleaner, sample, c->block, c->asked, given_of(c->what), n_samples, site->site);
     PROBE3(otel_memory, alloc, c->block, c->asked, given_of(c->what));
-    return sampler_live_due(t, v.n_samples) ? live_is_due(t, c->block) : c->block;
+    return sampler_live_due(t, n_samples) ? live_is_due(t, c->block) : c->block;
 }
 
 static NOINLINE uint32_t walk(struct sampler_thread *t, const void *frame)
@@ -118,10 +116,14 @@ struct due {
     struct tracked_entry *at;
 };
 
+/* So that an address is made once, not for each of its fields. */
+#define IN_ONE_REGISTER(pointer) __asm__("" : "+r"(pointer))
+
 /* Puts a death in the place of the one that is due. */
 static ALWAYS_INLINE struct due put_down(struct sampler_thread *t, void *block, uint32_t entry, struct tracked_entry *at)
 {
     struct death *d = &t->deaths.ring[t->deaths.turn++ % DEATHS];
+    IN_ONE_REGISTER(d);
     const struct due due = {
         .what = atomic_load_explicit(&d->what, memory_order_relaxed), .bytes = atomic_load_explicit(&d->bytes, memory_order_relaxed),
         .block = atomic_load_explicit(&d->block, memory_order_relaxed), .at = atomic_load_explicit(&d->at, memory_order_relaxed)};
@@ -132,35 +134,43 @@ static ALWAYS_INLINE struct due put_down(struct sampler_thread *t, void *block, 
     return due;
 }
 
-static NOINLINE void count_slowly(struct sampler_thread *t, const struct due *d)
+/* Puts a site's records at hand; false where it is of another's shard, or has no record of lives yet. */
+static ALWAYS_INLINE bool find_lives(struct sampler_thread *t, uint32_t site)
 {
-    const struct lifetime_birth then = {.units = d->bytes / LIFETIME_UNIT, .ticks = (uint32_t)(d->what >> 32)};
-    sampler_count_death(t, (void *)d->block, (uint32_t)d->what & ~DEATH_OLD, then, d->what & DEATH_OLD);
+    struct site_record *r = site_record_at(site);
+    if (!r || site_record_shard(r) != t->own_shard) return false;
+    struct lifetime *l = lifetime_of(site, LIFETIME_SELF);
+    if (!l) return false;
+    *sampler_lives_at_hand(t, site) = (struct lives_at_hand){site, r, l};
+    return true;
 }
 
-/* The cache has room for the entry. */
-static ALWAYS_INLINE void count(struct sampler_thread *t, const struct due *d)
+/* The cache has room for the entry.  False, and nothing was done, if the site's records are not at hand, or there is anything else. */
+static ALWAYS_INLINE bool count(struct sampler_thread *t, const struct due *d)
 {
     struct tracked_entry *e = d->at;
-    if (unlikely(atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != d->block)) goto other;
+    if (unlikely(atomic_load_explicit(&e->what, memory_order_relaxed) >> 16 != d->block)) return false;
     struct tracked_view was;
     tracked_load(e, 0, &was);
-    struct site_record *r = site_record_at(was.site);
-    if (unlikely(!r || site_record_shard(r) != t->own_shard)) goto other;
-    struct lifetime *l = lifetime_of(was.site, LIFETIME_SELF);
-    if (unlikely(!l || was.time < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) goto other;
+    const struct lives_at_hand *h = sampler_lives_at_hand(t, was.site);
+    if (unlikely(h->site != was.site || was.time < atomic_load_explicit(&lifetime_since, memory_order_relaxed))) return false;
+    struct lifetime *l = h->lives;
     atomic_store_explicit(&e->what, t->cache.generation, memory_order_release);
     t->cache.entry[t->cache.count++] = (uint32_t)d->what & ~DEATH_OLD;
-    count_own(&r->freed.blocks);
+    count_own(&h->record->freed.blocks);
     count_own(&l->time[lifetime_time_bucket((uint32_t)(d->what >> 32) - was.time)]);
     count_own(&l->span[lifetime_span_of(was.clock, d->bytes / LIFETIME_UNIT)]);
     if (unlikely(d->what & DEATH_OLD)) count_own(&l->old);
     PROBE3(gleaner, sample_free, d->block, was.site, was.n_samples);
     if (sampler_live_due(t, -(int64_t)was.n_samples)) sampler_live_tell(t);
-    return;
-other:;
-    const struct due copy = *d;
-    count_slowly(t, &copy);
+    return true;
+}
+
+static NOINLINE void count_other(struct sampler_thread *t, const struct due *d)
+{
+    if (find_lives(t, atomic_load_explicit(&d->at->site, memory_order_relaxed)) && count(t, d)) return;
+    const struct lifetime_birth then = {.units = d->bytes / LIFETIME_UNIT, .ticks = (uint32_t)(d->what >> 32)};
+    sampler_count_death(t, (void *)d->block, (uint32_t)d->what & ~DEATH_OLD, then, d->what & DEATH_OLD);
 }
 
 static NOINLINE void begin_again(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
@@ -175,8 +185,7 @@ static NOINLINE void begin_again(struct heap_thread_hook *hook, void *block, uin
 void sampler_freed_every(struct heap_thread_hook *hook, void *block, uint32_t entry, bool old)
 {
     struct sampler_thread *t = hook ? hook->sampler : NULL;
-    struct tracked_entry *e = tracked_entry_at(entry);
-    if (unlikely(!is_ready(t) || !e || t->own_shard == UINT32_MAX || PROBE_LISTENED(sample_free))) {
+    if (unlikely(!t || t->own_generation != generation_now() || entry >= TRACKED_MAX || PROBE_LISTENED(sample_free))) {
         sampler_freed(hook, block, entry, old);
         return;
     }
@@ -184,8 +193,11 @@ void sampler_freed_every(struct heap_thread_hook *hook, void *block, uint32_t en
         begin_again(hook, block, entry, old);
         return;
     }
+    struct tracked_entry *e = tracked_made(entry);
     __builtin_prefetch(e, 1);
     PROBE1(otel_memory, free, block);
     const struct due due = put_down(t, block, entry | (old ? DEATH_OLD : 0), e);
-    if (likely(due.at)) count(t, &due);
+    if (unlikely(!due.at) || likely(count(t, &due))) return;
+    const struct due copy = due; /* so that the other may stay in registers */
+    count_other(t, &copy);
 }

@@ -56,6 +56,7 @@ static void seed_thread(struct sampler_thread *t, uint32_t now)
     random_seed(&t->random, of_process ^ t->number * 0xd1342543de82ef95u);
     t->used = RANDOM_STREAMS;
     t->generation = now;
+    t->own_generation = t->own_shard == UINT32_MAX ? 0 : now;
     tracked_cache_renew(&t->cache);
 }
 
@@ -77,6 +78,7 @@ static COLD struct sampler_thread *make_thread(struct heap_thread_hook *hook)
     t->tag = t->number < UINT16_MAX ? (uint16_t)t->number : UINT16_MAX;
     t->shard = every_word ? site_shard(t->number) : 0;
     t->own_shard = t->shard >= SITE_OWN ? t->shard : UINT32_MAX;
+    t->lives[SITE_DROPPED].site = UINT32_MAX;
     if (t->own_shard != UINT32_MAX) deaths_of(&t->deaths, t->own_shard);
     seed_thread(t, atomic_load_explicit(&sampler_generation, memory_order_relaxed));
     if (!every_word)
@@ -93,10 +95,12 @@ static inline struct sampler_thread *thread_of(struct heap_thread_hook *hook)
     uint32_t now = atomic_load_explicit(&sampler_generation, memory_order_relaxed);
     if (unlikely(t->generation != now)) {
         seed_thread(t, now);
-        t->live_kept = 0; /* perhaps another thread's, cut off in the middle */
+        sampler_live_begin(t); /* perhaps another thread's, cut off in the middle */
         t->clock_kept = 0;
         stack_cache_forget(t->stack);
         __builtin_memset(t->sites, 0, sizeof t->sites);
+        __builtin_memset(t->lives, 0, sizeof t->lives);
+        t->lives[SITE_DROPPED].site = UINT32_MAX;
     }
     return t;
 }

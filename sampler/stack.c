@@ -318,6 +318,7 @@ static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, const struct wal
     }
     if (at != c->last) mark_stack(at);
     if (n > 1) c->same_in = t->generation;
+    c->top = t->steps + t->count;
     return c->last = at;
 }
 

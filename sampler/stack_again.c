@@ -163,6 +163,7 @@ static ALWAYS_INLINE uint32_t again(struct stack_cache *c, const uintptr_t *fram
         return 0;
     }
     c->last = node;
+    c->top = t->steps + t->count;
     if (t->complete) keep(c, &from, t->steps + t->count, join);
     return node;
 }

@@ -40,6 +40,7 @@ struct stack_cache {
     uint32_t epoch;    /* + 1, of `nodes` */
     uint32_t last;     /* the previous stack */
     uint32_t same_in;  /* module_epoch() + 1 in which the trace is that stack's, deeper than one frame; 0: it is not */
+    const struct walk_step *top; /* then: the last step of the trace */
     struct at_hand nodes[NODES_AT_HAND];
     uint32_t turn;     /* whose place in its set the next stack at hand takes */
     struct stack_at_hand stacks[STACKS_AT_HAND];
@@ -83,7 +84,7 @@ static ALWAYS_INLINE uint32_t stack_find(const struct stack_cache *c, const uint
 {
     if (unlikely(!frame || !c || c->same_in != module_epoch() + 1)) return 0;
     const struct walk_state s = stack_state_of(frame);
-    const struct walk_step *base = c->trace.steps + c->trace.count;
+    const struct walk_step *const top = c->top, *base = top;
     uint32_t node = c->last;
     if (base->sp != s.sp || base->pc != s.pc || (base->needs_fp && base->fp != s.fp)) {
         const struct stack_at_hand *h = &c->stacks[stack_place(s.pc, s.sp)];
@@ -92,7 +93,7 @@ static ALWAYS_INLINE uint32_t stack_find(const struct stack_cache *c, const uint
         for (unsigned i = 0; i < h->words; i++)
             if (*h->word[i].at != h->word[i].is) return 0;
         base = c->trace.steps + h->base;
-        if (h->base > c->trace.count || base->node != h->base_node || base->sp != h->base_sp ||
+        if (base > top || base->node != h->base_node || base->sp != h->base_sp ||
             (base->needs_fp && base->fp != h->base_fp))
             return 0;
         node = h->node;

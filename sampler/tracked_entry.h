@@ -28,12 +28,21 @@ static ALWAYS_INLINE struct tracked_entry *tracked_entry_at(uint32_t number)
     return likely(chunk) ? &chunk[number & (TRACKED_CHUNK - 1)] : NULL;
 }
 
+/* Of the number of an entry that was made. */
+static ALWAYS_INLINE struct tracked_entry *tracked_made(uint32_t number)
+{
+    return atomic_load_explicit(&tracked_chunks[number >> TRACKED_CHUNK_SHIFT], memory_order_acquire) + (number & (TRACKED_CHUNK - 1));
+}
+
+static ALWAYS_INLINE void tracked_store_birth(struct tracked_entry *e, size_t asked, uint64_t clock, uint16_t thread)
+{
+    atomic_store_explicit(&e->asked_thread, (uint64_t)asked << 24 | (clock >> 16 & 0xff0000) | thread, memory_order_relaxed);
+    atomic_store_explicit(&e->next, (uint32_t)clock, memory_order_relaxed);
+}
+
 static ALWAYS_INLINE void tracked_store(struct tracked_entry *e, const struct tracked_view *v)
 {
-    atomic_store_explicit(&e->asked_thread,
-                          (uint64_t)v->asked << 24 | (v->clock >> 16 & 0xff0000) | v->thread,
-                          memory_order_relaxed);
-    atomic_store_explicit(&e->next, (uint32_t)v->clock, memory_order_relaxed);
+    tracked_store_birth(e, v->asked, v->clock, v->thread);
     atomic_store_explicit(&e->site, v->site, memory_order_relaxed);
     atomic_store_explicit(&e->n_samples, v->n_samples, memory_order_relaxed);
     atomic_store_explicit(&e->time, v->time, memory_order_relaxed);

@@ -31,12 +31,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -913,6 +917,36 @@ START_TEST(raw_clone)
 }
 END_TEST
 
+/* Where a filter lets nobody look what is there (it may be a device), nothing is put in its place. */
+START_TEST(nobody_may_look)
+{
+    make_sites();
+    FILE *f = fopen(path, "w");
+    fputs("old", f);
+    fclose(f);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 0, 1),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(99);
+        _exit(profile_write_file(path, &about));
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), EPERM);
+    char old[16];
+    f = fopen(path, "r");
+    ck_assert_ptr_nonnull(fgets(old, sizeof old, f));
+    fclose(f);
+    ck_assert_str_eq(old, "old");
+    ck_assert_uint_eq(entries_in_folder(), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("profile");
@@ -933,6 +967,7 @@ int main(void)
     tcase_add_test(t, faults);
     tcase_add_test(t, full_disk);
     tcase_add_test(t, raw_clone);
+    tcase_add_test(t, nobody_may_look);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
