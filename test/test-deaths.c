@@ -274,6 +274,66 @@ START_TEST(an_entry_is_met_twice)
 }
 END_TEST
 
+/* Sites that take each other's place at hand, in turn: of each the deaths are its own. */
+#define SITES (3 * LIVES_AT_HAND + 5)
+
+static void die_at_each(struct fake *f, unsigned rounds)
+{
+    for (unsigned round = 0; round < rounds; round++)
+        for (unsigned at = 0; at < SITES; at++) { /* to and fro, so that the latest sites come first, too */
+            unsigned k = round % 2 ? SITES - 1 - at : at;
+            stack_now = k + 1;
+            for (unsigned i = 0; i <= k % 3; i++) dies(f, born(f), k % 2);
+        }
+    stack_now = 1;
+}
+
+struct tally {
+    unsigned rounds, right;
+};
+
+static void check_site(const struct site_view *v, void *user)
+{
+    struct tally *t = user;
+    struct lifetime l;
+    uint64_t of_time = 0, of_span = 0, deaths = t->rounds * ((v->stack - 1) % 3 + 1);
+    if (!lives_of(v->site, &l)) return;
+    for (unsigned i = 0; i < LIFETIME_TIMES; i++) of_time += l.time[i];
+    for (unsigned i = 0; i < LIFETIME_SPANS; i++) of_span += l.span[i];
+    t->right += of_time == deaths && of_span == deaths && l.old == ((v->stack - 1) % 2 ? deaths : 0) && v->live.blocks == 0 &&
+                v->allocated.blocks == deaths;
+}
+
+static bool all_have_died(unsigned rounds)
+{
+    struct tally t = {rounds, 0};
+    site_each(check_site, &t);
+    return t.right == SITES;
+}
+
+START_TEST(sites_by_the_hundred)
+{
+    struct fake f = {{NULL}};
+    start(8);
+    die_at_each(&f, 3);
+    ck_assert(all_have_died(3));
+    die_at_each(&f, 4);
+    ck_assert(all_have_died(7));
+    sampler_fork_prepare();
+    pid_t pid = fork();
+    if (pid == 0) {
+        sampler_fork_child();
+        die_at_each(&f, 2);
+        _exit(all_have_died(2) ? 0 : 1);
+    }
+    sampler_fork_parent();
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ck_assert(all_have_died(7));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("deaths");
@@ -281,6 +341,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, what_is_pending_is_dead);
     tcase_add_test(t, an_address_is_used_again);
+    tcase_add_test(t, sites_by_the_hundred);
     tcase_add_test(t, threads);
     tcase_add_test(t, a_forked_child);
     tcase_add_test(t, an_entry_is_used_again);
