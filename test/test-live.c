@@ -30,7 +30,7 @@ static void expect_line(const char *expected)
 }
 
 /* With -o the command becomes the program, so the pid is known. */
-static void start_sampled_grower(const char *sample)
+static void start_grower_with(const char *sample, const char *argument)
 {
     int to[2], from[2];
     ck_assert(!pipe(to) && !pipe(from));
@@ -39,7 +39,7 @@ static void start_sampled_grower(const char *sample)
         dup2(to[0], STDIN_FILENO);
         dup2(from[1], STDOUT_FILENO);
         execl(gleaner(), "gleaner", "run", "-s", sample, "-o", in_folder("end.pb.gz"),
-              getenv("GLEANER_TEST_GROWER"), NULL);
+              getenv("GLEANER_TEST_GROWER"), argument, NULL);
         _exit(99);
     }
     close(to[0]);
@@ -52,7 +52,7 @@ static void start_sampled_grower(const char *sample)
 /* Every block is recorded: figures are exact. */
 static void start_grower(void)
 {
-    start_sampled_grower("all");
+    start_grower_with("all", NULL);
 }
 
 static void grow(void)
@@ -134,7 +134,7 @@ END_TEST
 /* 120 MB that stay, 1900 sample points, do not hide 4 MB that come, 60 points: the same blocks are in both samples. */
 START_TEST(test_growth_beside_much_that_stays)
 {
-    start_sampled_grower("64K");
+    start_grower_with("64K", NULL);
     for (int i = 0; i < 30; i++) grow();
     dump_to("1.pb.gz");
     grow();
@@ -195,6 +195,17 @@ START_TEST(test_list)
     expect_part(ran.out, line);
     snprintf(line, sizeof line, "%7d ", getpid()); /* we do not run under it */
     expect_no_part(ran.out, line);
+    ran_free(&ran);
+    end_grower();
+}
+END_TEST
+
+/* A program that shows a title in the place of its arguments has zeros behind it: no spaces in the report. */
+START_TEST(test_title)
+{
+    start_grower_with("all", "a title that is shorter");
+    struct ran ran = run_program((const char *[]){gleaner(), "report", pid_text(grower.pid), NULL});
+    expect_part(ran.out, "Gleaner: heap profile of a title\n");
     ran_free(&ran);
     end_grower();
 }
@@ -342,6 +353,7 @@ int main(void)
     tcase_add_test(tests, test_growth_beside_much_that_stays);
     tcase_add_test(tests, test_report_of_a_process);
     tcase_add_test(tests, test_list);
+    tcase_add_test(tests, test_title);
     tcase_add_test(tests, test_cannot_be_asked);
     tcase_add_test(tests, test_not_dumpable);
     tcase_add_test(tests, test_unwritable_output);
