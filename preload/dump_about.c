@@ -43,6 +43,7 @@ void dump_about(struct dump_facts *to, uint32_t pid, const char *reason)
     }
     print_to(path, sizeof path, "/proc/%u/cmdline", pid);
     n = task_read(path, to->command, sizeof to->command);
+    while (n > 1 && to->command[n - 2] == 0) n--; /* a program that shows a title has zeros behind it (setproctitle) */
     if (n > 0) {
         for (long i = 0; i + 1 < n; i++) {
             if (to->command[i] == 0) to->command[i] = ' ';

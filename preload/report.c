@@ -4,6 +4,9 @@
 #include "heap/heap.h"
 #include "heap/print.h"
 #include "heap/syscall.h"
+#include "preload/shut_in.h"
+#include "sampler/exported.h"
+#include "sampler/module.h"
 #include "sampler/sampler.h"
 #include "sampler/site.h"
 #include "sampler/stack.h"
@@ -75,12 +78,31 @@ static void consider(const struct site_view *view, void *user)
     h->site[at] = *view;
 }
 
+/* As stack_print does, with names. */
+static void print_stack(int fd, struct exported *names, uint32_t stack)
+{
+    char name[512]; /* a line has 1024 bytes */
+    struct stack_frame f;
+    for (unsigned i = 0; stack_frame(stack, &f); stack = f.parent, i++) {
+        uintptr_t call = f.address - 1;
+        const struct module *m = module_get(f.module);
+        const char *in = exported_name(names, f.module, call, name, sizeof name) ? " in " : "";
+        if (m)
+            print_fd(fd, "    #%u 0x%lx%s%s (%s+0x%lx)\n", i, (unsigned long)call, in, name, m->path,
+                     (unsigned long)(call - m->bias));
+        else
+            print_fd(fd, "    #%u 0x%lx\n", i, (unsigned long)call);
+    }
+}
+
 static void print_sites(int fd)
 {
     uint64_t interval = sampler_interval();
     if (interval == 0) return;
     struct heaviest h = {.count = 0};
     site_each(consider, &h);
+    /* A filter may kill for how names are read, and spare the rest of this text. */
+    struct exported *names = h.count == 0 || shut_in(SHUT_IN_COLLECT) ? NULL : exported_open();
     for (unsigned i = 0; i < h.count; i++) {
         const struct site_view *v = &h.site[i];
         uint64_t bytes = v->live.n * interval, blocks = bytes / (v->given ? v->given : 1);
@@ -88,8 +110,9 @@ static void print_sites(int fd)
         print_fd(fd, "%s %s in %lu blocks of %zu bytes%s allocated from:\n",
                  exact ? "Live:" : "Live: about", size_text(bytes).text,
                  (unsigned long)(blocks ? blocks : 1), v->given, exact ? "" : " (estimated)");
-        stack_print(fd, v->stack);
+        print_stack(fd, names, v->stack);
     }
+    exported_close(names);
 }
 
 void report_print(int fd, const char *file)

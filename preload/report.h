@@ -1,5 +1,5 @@
 /* report.h: the text of `exit:report`: exact totals, and the heaviest call stacks by module and
-   offset.  With names and lines: `gleaner report`, which looks symbols up outside of the target.
+   offset, with the names of exported functions.  With all names and lines: `gleaner report`, which looks symbols up outside of the target.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_REPORT_H
 #define GLEANER_REPORT_H

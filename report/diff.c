@@ -24,8 +24,9 @@ static const char help[] =
     "\n"
     "A stack is listed only where its change is beyond the noise of sampling (its 95 % interval "
     "does\n"
-    "not contain zero); the others are counted in the last line. Two profiles farther apart, or a\n"
-    "smaller sampling interval (gleaner run -s 64K), show smaller changes.\n";
+    "not contain zero); the others are counted in the last line. Two profiles of one process, or a\n"
+    "smaller sampling interval (gleaner run -s 64K), show smaller changes: what lives in both has the\n"
+    "same samples there, and only what came and went in between is noise.\n";
 
 int command_diff(int argc, char **argv)
 {

@@ -100,6 +100,6 @@ void growth_write(FILE *to, struct profile *difference, const struct profile *ne
     print_trend(to, difference, MEASURE_LIVE, SHRANK, top);
     if (!sure) fputs("\nNothing grew or shrank beyond the noise of sampling.\n", to);
     if (unsure)
-        fprintf(to, "\nWithin the noise of sampling: %zu stacks, together %+.0f bytes.\n", unsure,
+        fprintf(to, "\nWithin the noise of sampling: %zu %s, together %+.0f bytes.\n", unsure, unsure == 1 ? "stack" : "stacks",
                 noise);
 }

@@ -210,6 +210,39 @@ bool lifetime_read(struct profile *profile, const char *const *comments, size_t 
     return good;
 }
 
+/* The weights of the steps that begin at `units` or before. */
+static double sum_younger(const json_t *list, double units)
+{
+    double sum = 0;
+    for (size_t i = 0; i + 1 < json_array_size(list); i += 2)
+        if ((double)lifetime_span_least((unsigned)json_integer_value(json_array_get(list, i))) <= units)
+            sum += (double)json_integer_value(json_array_get(list, i + 1));
+    return sum;
+}
+
+double *lifetime_live_younger(const struct profile *profile, double units)
+{
+    const struct lifetimes *from = profile->lifetimes;
+    if (!from || from->dropped > 0 || profile->exact) return NULL;
+    struct reading reading = {.to = (struct profile *)profile};
+    double *points = need_array(profile->part_count, sizeof *points);
+    for (size_t i = 0; i < profile->part_count; i++) points[i] = NAN;
+    find_parts(&reading);
+    for (size_t i = 0; i < from->comment_count; i++) {
+        const char *text = from->comments[i] + (*from->comments[i] == '#') + sizeof mark - 1;
+        json_t *all = json_loads(text, 0, NULL), *row; /* lifetime_read has found them good */
+        size_t n;
+        json_array_foreach(json_object_get(all, "sites"), n, row)
+        {
+            const struct part *part = part_of(&reading, (uint64_t)json_integer_value(json_array_get(row, 0)));
+            if (part) points[part - profile->parts] = sum_younger(json_array_get(row, 8), units);
+        }
+        json_decref(all);
+    }
+    free(reading.parts);
+    return points;
+}
+
 double lifetime_total(const struct site *site)
 {
     const struct lifetime *of = site->lifetime;

@@ -31,6 +31,11 @@ struct lifetimes {
 bool lifetime_read(struct profile *, const char *const *comments, size_t count,
                    char problem[PROBLEM_BYTES]);
 
+/* By part of the profile, the sample points of live blocks since whose birth the process has allocated at most `units`, and of some since
+   whose birth it was less than twice that (a step of ages counts as a whole); NAN where that is not known.  NULL where it is of none.  To be
+   freed. */
+double *lifetime_live_younger(const struct profile *, double units);
+
 /* Of all that was seen (died, or lives): bytes. */
 double lifetime_total(const struct site *);
 

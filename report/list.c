@@ -36,7 +36,7 @@ static void print_target(int pid)
 {
     struct target target;
     char *command = target_command(pid);
-    if (command && target_read(pid, &target)) {
+    if (command && target_read(pid, &target) && !target.zombie) { /* it may have ended meanwhile */
         char user[40], rss[32], age[32];
         const struct passwd *entry = getpwuid(target.uid);
         snprintf(user, sizeof user, "%u", target.uid);

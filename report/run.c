@@ -21,7 +21,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -263,12 +262,11 @@ static void say_no_profile(const char *path, const char *name, int wait_status)
         say("no profile of %s: it ended without writing one", name);
 }
 
-/* Whatever happens to the reader of stderr, the status stays what it is.  Whether it is to be that of --fail. */
+/* Whether the status is to be that of --fail. */
 static bool print_report(struct profile *profile, const struct request *request)
 {
     bool lost = request->leaks_exit || request->leaks_every || request->fail >= 0 || request->reclaim;
     enum measure measure = lost ? MEASURE_LOST : MEASURE_LIVE;
-    signal(SIGPIPE, SIG_IGN);
     bool leaked = judge(profile, request);
     model_sort(profile, measure);
     text_write(stderr, profile, measure, 20);

@@ -4,10 +4,12 @@
       put the modules elsewhere; equal keys get equal numbers.
    2. A stack is the sequence of its steps' numbers, again looked up as a text, so that stacks which
       differ only in what the keys leave out fall together.
-   3. Both profiles' figures are summed by stack, then subtracted.
+   3. Both profiles' figures are summed by stack, then subtracted.  The intervals of what changed are those of independent estimates,
+      or, of live and allocated memory in two profiles of one process, narrower ones (between.h).
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "report/subtract.h"
 #include "report/basics.h"
+#include "report/between.h"
 #include "report/string_table.h"
 
 #include <inttypes.h>
@@ -26,6 +28,7 @@ struct subtraction {
     struct strings keys, stacks;
     struct match *matches; /* by the stack's number */
     size_t match_room;
+    size_t *stack_of[2]; /* the stacks' numbers by the sites' */
     char *text; /* scratch: a stack as a text */
     size_t text_room;
 };
@@ -75,6 +78,7 @@ static void add_sites(struct subtraction *with, const struct profile *profile, i
                 need_more(with->matches, number, &with->match_room, sizeof *with->matches);
             with->matches[number] = (struct match){.site = site};
         }
+        with->stack_of[side][site->number] = number;
         for (int i = 0; i < 3 && side == 1; i++)
             since_add(&with->matches[number].since[i], &site->since[i]);
         for (int measure = 0; measure < MEASURES; measure++) {
@@ -150,11 +154,14 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
 {
     struct subtraction with = {.text = need_array(64, 1), .text_room = 64};
     const struct profile *const sides[2] = {older, newer};
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < sides[side]->module_count; i++)
             strings_number(&with.builds[side], sides[side]->modules[i].build_id, NULL);
+        with.stack_of[side] = need_array(sides[side]->site_count, sizeof *with.stack_of[side]);
+    }
     add_sites(&with, newer, 1);
     add_sites(&with, older, 0);
+    struct between *between = between_profiles(newer, older, with.stack_of, with.stacks.count);
 
     struct profile *to = need_array(1, sizeof *to);
     *to = *newer;
@@ -187,12 +194,20 @@ struct profile *profile_subtract(const struct profile *newer, const struct profi
                 estimate_minus(site->after[measure].objects, site->before[measure].objects);
             change->bytes = estimate_minus(site->after[measure].bytes, site->before[measure].bytes);
         }
+        if (between && !between[i].unknown) {
+            between_live(&site->figures[MEASURE_LIVE], &between[i], newer->period);
+            between_allocated(&site->figures[MEASURE_ALLOC], &between[i], newer->period);
+        }
     }
     for (int measure = 0; measure < MEASURES; measure++)
         to->has[measure] = newer->has[measure] && older->has[measure];
+    free(between);
     free(with.matches);
     free(with.text);
-    for (int side = 0; side < 2; side++) strings_free(&with.builds[side]);
+    for (int side = 0; side < 2; side++) {
+        strings_free(&with.builds[side]);
+        free(with.stack_of[side]);
+    }
     strings_free(&with.keys);
     strings_free(&with.stacks);
     return to;

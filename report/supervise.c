@@ -79,7 +79,9 @@ pid_t supervise(const char *path, char **argv, void (*before)(void), int *wait_s
         waitpid(child, wait_status, 0);
     else if (child > 0)
         wait_for(child, &taken, wait_status);
-    /* From here on we are a program that prints a report, and end as such. */
+    /* From here on we are a program that prints a report, and end as such; whatever happens to its reader, we tidy up, and the status stays what
+       it is. */
+    signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     errno = error;
     return error ? -1 : child;

@@ -342,6 +342,47 @@ START_TEST(environment)
 }
 END_TEST
 
+/* A file of the sources; from malloc. */
+static char *source(const char *name)
+{
+    char path[1024], *text = calloc(1, 1 << 20);
+    snprintf(path, sizeof path, "%s/%s", getenv("GLEANER_SOURCES"), name);
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file && text, "%s", path);
+    ck_assert_uint_lt(fread(text, 1, (1 << 20) - 1, file), (1 << 20) - 1);
+    fclose(file);
+    return text;
+}
+
+/* Every key stands in the manual and in gleaner(7); README's table has no others. */
+START_TEST(documented)
+{
+    char *code = source("preload/config.c"), *manual = source("doc/options.md"), *page = source("doc/gleaner.7"), *readme = source("README.md");
+    char key[64], row[80];
+    unsigned count = 0;
+    for (char *at = code; (at = strstr(at, "\n    {\"")); at++) {
+        if (sscanf(at, "\n    {\"%63[a-z_]\", key_", key) != 1 || strncmp(at + 8 + strlen(key), ", key_", 6)) continue;
+        count++;
+        snprintf(row, sizeof row, "\n| `%s` | ", key);
+        ck_assert_msg(strstr(manual, row), "doc/options.md lacks %s", key);
+        ck_assert_msg(strstr(page, key), "doc/gleaner.7 lacks %s", key);
+    }
+    ck_assert_uint_ge(count, 30);
+    char *at = strstr(readme, "\n| key | default | meaning |\n|---|---|---|\n");
+    ck_assert_ptr_nonnull(at);
+    for (at = strstr(at, "|---|---|---|\n") + 14; sscanf(at, "| %63[a-z_] | ", key) == 1; at = strchr(at, '\n') + 1) {
+        snprintf(row, sizeof row, "\n    {\"%s\", key_", key);
+        ck_assert_msg(strstr(code, row), "README.md has %s", key);
+        count--;
+    }
+    ck_assert_uint_le(count, 14); /* some were found there */
+    free(code);
+    free(manual);
+    free(page);
+    free(readme);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -360,6 +401,7 @@ int main(void)
     tcase_add_test(tests, junk);
     tcase_add_test(tests, files);
     tcase_add_test(tests, environment);
+    tcase_add_test(tests, documented);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -29,8 +29,8 @@ static void expect_line(const char *expected)
     ck_assert_str_eq(line, expected);
 }
 
-/* With -o the command becomes the program, so the pid is known. Every block is recorded: figures are exact. */
-static void start_grower(void)
+/* With -o the command becomes the program, so the pid is known. */
+static void start_grower_with(const char *sample, const char *argument)
 {
     int to[2], from[2];
     ck_assert(!pipe(to) && !pipe(from));
@@ -38,8 +38,8 @@ static void start_grower(void)
     if (!grower.pid) {
         dup2(to[0], STDIN_FILENO);
         dup2(from[1], STDOUT_FILENO);
-        execl(gleaner(), "gleaner", "run", "-s", "all", "-o", in_folder("end.pb.gz"),
-              getenv("GLEANER_TEST_GROWER"), NULL);
+        execl(gleaner(), "gleaner", "run", "-s", sample, "-o", in_folder("end.pb.gz"),
+              getenv("GLEANER_TEST_GROWER"), argument, NULL);
         _exit(99);
     }
     close(to[0]);
@@ -47,6 +47,12 @@ static void start_grower(void)
     grower.to = fdopen(to[1], "w");
     grower.from = fdopen(from[0], "r");
     expect_line("ready\n");
+}
+
+/* Every block is recorded: figures are exact. */
+static void start_grower(void)
+{
+    start_grower_with("all", NULL);
 }
 
 static void grow(void)
@@ -125,6 +131,31 @@ START_TEST(test_dump_and_diff)
 }
 END_TEST
 
+/* 120 MB that stay, 1900 sample points, do not hide 4 MB that come, 60 points: the same blocks are in both samples. */
+START_TEST(test_growth_beside_much_that_stays)
+{
+    start_grower_with("64K", NULL);
+    for (int i = 0; i < 30; i++) grow();
+    dump_to("1.pb.gz");
+    grow();
+    dump_to("2.pb.gz");
+    struct ran ran = run_program(
+        (const char *[]){gleaner(), "diff", in_folder("1.pb.gz"), in_folder("2.pb.gz"), NULL});
+    const char *grew = strstr(ran.out, "Grew: ");
+    double low = 0, high = 0;
+    ck_assert_msg(grew, "%s", ran.out);
+    ck_assert_int_eq(sscanf(grew, "Grew: %*d bytes (95%% %lf to %lf)", &low, &high), 2);
+    ck_assert_msg(low > 0 && high - low < 4e6, "%s", grew);
+    ran_free(&ran);
+    end_grower();
+    /* The profile that the process itself wrote at its end, in another way, is of the same process. */
+    ran = run_program(
+        (const char *[]){gleaner(), "diff", in_folder("1.pb.gz"), in_folder("end.pb.gz"), NULL});
+    expect_part(ran.out, "Grew: ");
+    ran_free(&ran);
+}
+END_TEST
+
 /* `report PID` shows what a dump would hold; its sites add up to what the exact totals say. */
 START_TEST(test_report_of_a_process)
 {
@@ -164,6 +195,17 @@ START_TEST(test_list)
     expect_part(ran.out, line);
     snprintf(line, sizeof line, "%7d ", getpid()); /* we do not run under it */
     expect_no_part(ran.out, line);
+    ran_free(&ran);
+    end_grower();
+}
+END_TEST
+
+/* A program that shows a title in the place of its arguments has zeros behind it: no spaces in the report. */
+START_TEST(test_title)
+{
+    start_grower_with("all", "a title that is shorter");
+    struct ran ran = run_program((const char *[]){gleaner(), "report", pid_text(grower.pid), NULL});
+    expect_part(ran.out, "Gleaner: heap profile of a title\n");
     ran_free(&ran);
     end_grower();
 }
@@ -308,8 +350,10 @@ int main(void)
              getenv("GLEANER_TEST_LIBRARY"), public, public);
     if (system(line)) return 1;
     tcase_add_test(tests, test_dump_and_diff);
+    tcase_add_test(tests, test_growth_beside_much_that_stays);
     tcase_add_test(tests, test_report_of_a_process);
     tcase_add_test(tests, test_list);
+    tcase_add_test(tests, test_title);
     tcase_add_test(tests, test_cannot_be_asked);
     tcase_add_test(tests, test_not_dumpable);
     tcase_add_test(tests, test_unwritable_output);

@@ -228,6 +228,7 @@ static const struct run runs[] = {
     {"return, report", "ends", "return", "exit:report", NULL, 7, NULL, "live in"},
     {"return, report with stacks", "ends", "return", "exit:report,sample:all", NULL, 7, NULL,
      "in 1 blocks of 1024 bytes allocated from:\n    #0 0x"},
+    {"return, report with names of exported functions", "ends", "return", "exit:report,sample:all", NULL, 7, NULL, " in __libc_start_main (/"},
     {"exit, report", "ends", "exit", "exit:report", NULL, 7, "handler ran", "live in"},
     {"_exit, report", "ends", "_exit", "exit:report", NULL, 7, NULL, "live in"},
     {"_Exit, report", "ends", "_Exit", "exit:report", NULL, 7, NULL, "live in"},

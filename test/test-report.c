@@ -322,7 +322,7 @@ START_TEST(test_diff_estimated)
     make_profile("far.pb.gz", 4000, 0x600000, 4000, 1790000060);
     struct ran ran = diff("old.pb.gz", "near.pb.gz");
     expect_part(ran.out, "Nothing grew or shrank beyond the noise of sampling.");
-    expect_part(ran.out, "Within the noise of sampling: 1 stacks, together +8000 bytes.");
+    expect_part(ran.out, "Within the noise of sampling: 1 stack, together +8000 bytes.");
     ran_free(&ran);
     ran = diff("old.pb.gz", "far.pb.gz");
     const char *at = strstr(ran.out, "Grew: ");
