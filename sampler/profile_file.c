@@ -56,12 +56,14 @@ static int write_in_place(const char *path, const struct profile_about *about)
     return error;
 }
 
-/* Its kind (S_IFMT); 0: there is nothing; else the error, negative.  Who cannot look must not write: there may be a device. */
+/* Its kind (S_IFMT); 0: there is nothing; else the error, negative.  Who cannot look must not write: there may be a device.  (A filter can also answer
+   that the call was made, and it was not.) */
 static int kind_of(const char *path, long flags)
 {
-    struct stat is;
+    struct stat is = {.st_mode = 0};
     long e = raw_syscall(SYS_newfstatat, AT_FDCWD, path, &is, flags);
-    return e == 0 ? (int)(is.st_mode & S_IFMT) : e == -ENOENT ? 0 : (int)e;
+    if (e != 0) return e == -ENOENT ? 0 : (int)e;
+    return is.st_mode & S_IFMT ? (int)(is.st_mode & S_IFMT) : -EIO;
 }
 
 int profile_write_file(const char *path, const struct profile_about *about)
