@@ -83,9 +83,9 @@ static NOINLINE void keep(struct stack_cache *c, const struct walk_state *from, 
 {
     const struct walk_trace *t = &c->trace;
     const struct walk_own *own = from->pc != top->pc ? &t->own[t->own_last] : NULL;
-    struct stack_at_hand *h = &c->stacks[stack_place(from->pc, from->sp)];
-    if (h[1].pc == from->pc && h[1].sp == from->sp) h++;
-    else if (h->pc != from->pc || h->sp != from->sp) h += c->turn++ & 1;
+    struct stack_at_hand *const set = &c->stacks[stack_place(from->pc, from->sp)], *h = set;
+    while (h < set + STACK_WAYS && !(h->node == top->node && h->pc == from->pc && h->sp == from->sp)) h++;
+    if (h == set + STACK_WAYS) h = set + c->turn++ % STACK_WAYS;
     h->pc = 0;
     h->words = 0;
     if (own && !keep_own(h, own, from->sp, top)) return;

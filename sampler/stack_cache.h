@@ -20,7 +20,8 @@ _Static_assert(sizeof(struct at_hand) == 16, "four a cache line");
 
 /* A stack of before that has left the trace: some frames on top of one of its steps.  They are the same as long as the words are from which
    the walk read them, in the order in which it did. */
-#define STACKS_AT_HAND 128 /* in sets of two */
+#define STACKS_AT_HAND 128
+#define STACK_WAYS 4 /* in a set */
 #define STACK_WORDS 16
 struct stack_at_hand {
     uintptr_t pc, sp, fp;        /* of the innermost frame; pc 0: none */
@@ -72,11 +73,20 @@ static ALWAYS_INLINE struct walk_state stack_state_of(const uintptr_t *frame)
     return (struct walk_state){.fp = frame[0], .pc = frame[1], .sp = (uintptr_t)(frame + 2)};
 }
 
-/* The first of the two places of a stack. */
+/* The first of the places of a stack. */
 static ALWAYS_INLINE unsigned stack_place(uintptr_t pc, uintptr_t sp)
 {
-    _Static_assert(STACKS_AT_HAND == 2 << (64 - 58), "what the shift leaves");
-    return 2 * (unsigned)((pc ^ sp << 12) * 0x9e3779b97f4a7c15u >> 58);
+    _Static_assert(STACKS_AT_HAND == STACK_WAYS << (64 - 59), "what the shift leaves");
+    return STACK_WAYS * (unsigned)((pc ^ sp << 12) * 0x9e3779b97f4a7c15u >> 59);
+}
+
+/* Is it the one at hand, up to its base? */
+static ALWAYS_INLINE bool stack_is(const struct stack_at_hand *h, const struct walk_state *s)
+{
+    if (h->pc != s->pc || h->sp != s->sp || (h->needs_fp && h->fp != s->fp)) return false;
+    for (unsigned i = 0; i < h->words; i++)
+        if (*h->word[i].at != h->word[i].is) return false;
+    return true;
 }
 
 /* The stack from that frame on if it is one at hand (of no cache, none is), else 0.  Reads only; sampling need not be suspended. */
@@ -84,21 +94,14 @@ static ALWAYS_INLINE uint32_t stack_find(const struct stack_cache *c, const uint
 {
     if (unlikely(!frame || !c || c->same_in != module_epoch() + 1)) return 0;
     const struct walk_state s = stack_state_of(frame);
-    const struct walk_step *const top = c->top, *base = top;
-    uint32_t node = c->last;
-    if (base->sp != s.sp || base->pc != s.pc || (base->needs_fp && base->fp != s.fp)) {
-        const struct stack_at_hand *h = &c->stacks[stack_place(s.pc, s.sp)];
-        if (h->pc != s.pc || h->sp != s.sp) h++;
-        if (h->pc != s.pc || h->sp != s.sp || (h->needs_fp && h->fp != s.fp)) return 0;
-        for (unsigned i = 0; i < h->words; i++)
-            if (*h->word[i].at != h->word[i].is) return 0;
-        base = c->trace.steps + h->base;
-        if (base > top || base->node != h->base_node || base->sp != h->base_sp ||
-            (base->needs_fp && base->fp != h->base_fp))
-            return 0;
-        node = h->node;
-    }
-    return walk_all_same(&c->trace, base) ? node : 0;
+    const struct walk_step *const top = c->top;
+    if (top->sp == s.sp && top->pc == s.pc && (!top->needs_fp || top->fp == s.fp) && walk_all_same(&c->trace, top)) return c->last;
+    const struct stack_at_hand *h = &c->stacks[stack_place(s.pc, s.sp)], *const end = h + STACK_WAYS;
+    while (!stack_is(h, &s))
+        if (++h == end) return 0;
+    const struct walk_step *base = c->trace.steps + h->base;
+    if (base > top || base->node != h->base_node || base->sp != h->base_sp || (base->needs_fp && base->fp != h->base_fp)) return 0;
+    return walk_all_same(&c->trace, base) ? h->node : 0;
 }
 
 #endif

@@ -122,7 +122,7 @@ NOINLINE static void rounds(unsigned count, void (*what)(void))
     }
 }
 
-/* Three stacks may want the same two places of those at hand, by their addresses: then elsewhere on the stack. */
+/* More stacks than a set has places for may want the same ones, by their addresses: then elsewhere on the stack. */
 NOINLINE static void repeat(unsigned count, void (*what)(void))
 {
     for (volatile unsigned tries = 0; tries < 10; tries++) {
@@ -133,6 +133,25 @@ NOINLINE static void repeat(unsigned count, void (*what)(void))
         __asm__ volatile("" : : "r"(room) : "memory");
     }
 }
+
+/* As many as a set has places for: their innermost frames are one, and where they lie. */
+NOINLINE static void callers_of_one_wrapper(void)
+{
+    two_places();
+    __asm__ volatile("");
+    two_places();
+    __asm__ volatile("");
+}
+_Static_assert(STACK_WAYS >= 4, "two callers of two");
+
+/* What a wrapper's callers allocate is found whoever has called it last. */
+START_TEST(callers_come_again)
+{
+    start(64);
+    repeat(6, callers_of_one_wrapper);
+    ck_assert(SANITIZED || (again == 0 && walked == 0 && found == 8));
+}
+END_TEST
 
 /* Once each of some stacks has been seen, all are found. */
 START_TEST(stacks_that_come_again)
@@ -536,6 +555,7 @@ int main(void)
     Suite *s = suite_create("stack again");
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 120);
+    tcase_add_test(t, callers_come_again);
     tcase_add_test(t, stacks_that_come_again);
     tcase_add_test(t, aligned_stacks_that_come_again);
     tcase_add_test(t, stacks_wander);
