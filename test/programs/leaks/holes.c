@@ -71,13 +71,13 @@ int main(int argc, char **argv)
     EXPECT_STATE(in_data, GLEANER_OLD, "what a variable with a value points to");
     EXPECT_STATE(in_bss, GLEANER_OLD, "what a variable without a value points to");
     EXPECT_STATE(in_hole, GLEANER_OLD, "what memory in a hole points to");
-    EXPECT_STATE(lost, GLEANER_LOST, "the lost block");
+    EXPECT_LOST(lost, "the lost block");
     munmap((void *)(hole.from + PAGE), PAGE);
     of_data = of_bss = NULL;
     scrub();
     majors(2);
-    EXPECT_STATE(in_data, GLEANER_LOST, "what the variable with a value pointed to");
-    EXPECT_STATE(in_bss, GLEANER_LOST, "what the variable without a value pointed to");
-    EXPECT_STATE(in_hole, GLEANER_LOST, "what memory in a hole pointed to");
+    EXPECT_LOST(in_data, "what the variable with a value pointed to");
+    EXPECT_LOST(in_bss, "what the variable without a value pointed to");
+    EXPECT_LOST(in_hole, "what memory in a hole pointed to");
     return 0;
 }

@@ -217,6 +217,12 @@ UNUSED static const char *state_name(enum gleaner_state s)
         if (s_ != (want)) FAIL("%s is %s, not %s", what, state_name(s_), state_name(want));        \
     } while (0)
 
+/* Of one block: half of its address may stand somewhere by chance, or in what calls have left on the stack, and it is possibly lost then. */
+#define EXPECT_LOST(which, what)                                                                   \
+    do {                                                                                           \
+        if (gleaner_state(reveal(which)) != GLEANER_POSSIBLY_LOST) EXPECT_STATE(which, GLEANER_LOST, what); \
+    } while (0)
+
 /* Are lost blocks given back? Then a lost one may be none any more, or another's. */
 UNUSED static bool reclaiming(void)
 {

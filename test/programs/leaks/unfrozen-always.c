@@ -35,6 +35,6 @@ int main(void)
         if (e != 0) FAIL("collection %d: %s", i, strerror(e));
         for (int k = 0; k <= i; k++) EXPECT_STATE(kept[k], GLEANER_OLD, "a block in memory that a fork does not copy");
     }
-    if (gleaner_state(reveal(dropped)) != GLEANER_POSSIBLY_LOST) EXPECT_STATE(dropped, GLEANER_LOST, "a block that was dropped");
+    EXPECT_LOST(dropped, "a block that was dropped");
     return 0;
 }
