@@ -17,4 +17,7 @@
 /* Maps the page; from start-up, after signal33_start.  False if neither way works. */
 bool control_page_start(void);
 
+/* Takes it away: from now on nobody is to send the signal.  One thread at a time; it may be started again. */
+void control_page_end(void);
+
 #endif

@@ -61,7 +61,7 @@ int gleaner_shim_munmap(void *at, size_t n)
 }
 int gleaner_shim_madvise(void *at, size_t n, int advice)
 {
-    return raw_syscall(SYS_madvise, at, n, advice) < 0 ? -1 : 0;
+    return os_advise(at, n, advice) < 0 ? -1 : 0;
 }
 int gleaner_shim_mprotect(void *at, size_t n, int prot)
 {
