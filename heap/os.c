@@ -234,10 +234,21 @@ void os_sleep(long nanoseconds)
     os_wait_changed(&word, 0, nanoseconds);
 }
 
+#define SPINS 2000u
+
 void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds)
 {
     const struct timespec most = {0, nanoseconds};
+    if (os_withheld(OS_WAITING)) {
+        for (unsigned i = 0; i < SPINS && atomic_load_explicit(word, memory_order_relaxed) == from; i++) raw_pause();
+        return;
+    }
     raw_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, from, &most, 0, 0);
+}
+
+void os_wake_one(_Atomic uint32_t *word)
+{
+    if (!os_withheld(OS_WAITING)) raw_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 void os_yield(void) { raw_syscall(SYS_sched_yield, 0); }

@@ -75,11 +75,12 @@ void os_random(void *to, size_t bytes);
 uint32_t os_thread_id(void);
 void os_fork_child(void);
 
-/* Sleeps that long (less than a second); by futex, which every sandbox allows that has threads. */
+/* Sleeps that long (less than a second); by futex, which every sandbox allows that has threads.  Not where waiting is withheld. */
 void os_sleep(long nanoseconds);
 
 /* Sleeps while *word is `from`, at most so long (less than a second); nobody need wake us. */
 void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds);
+void os_wake_one(_Atomic uint32_t *word);
 
 /* Does a thread of this process have that number? */
 bool os_thread_exists(uint32_t thread);
@@ -97,8 +98,9 @@ enum os_withheld {
     OS_ADVICE = 16,      /* hints are not given; what is discarded is mapped anew */
     OS_CLOCK = 32,       /* as coarse as the vDSO tells without the kernel; without vDSO the clock stands still */
     OS_LOOKING = 64,     /* whether an address can be read: it cannot */
-    OS_DESCRIPTORS = 128 /* those of ours that a forked child has inherited stay open */
-#define OS_WITHHELD_ALL 1023u
+    OS_DESCRIPTORS = 128, /* those of ours that a forked child has inherited stay open */
+    OS_WAITING = 1024    /* futex: who waits spins, and nobody is woken */
+#define OS_WITHHELD_ALL 2047u
 };
 #define OS_WITHHELD_ABOVE(bits) ((unsigned)(bits) << 16) /* what the layers above do without */
 bool os_withheld(unsigned any_of);

@@ -40,11 +40,22 @@ static inline long raw_syscall6(long nr, long a, long b, long c, long d, long e,
 #error "Gleaner runs on x86-64 and aarch64"
 #endif
 
+/* In a loop that waits. */
+static inline void raw_pause(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pause");
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
 #define raw_syscall(nr, ...) raw_syscall6(nr, RAW_ARGS(__VA_ARGS__))
 
-/* One to six arguments as the six registers that the kernel, and a seccomp filter, sees: an int keeps its sign in all 64 bits, which libc's
-   own calls do not promise. */
+/* One to six arguments as the six registers that the kernel, and a seccomp filter, sees.  An int has nothing in the upper half, as libc's calls have
+   it on both machines: who writes a filter compares 64 bits with what libc passes (AT_FDCWD is 0xffffff9c). */
 #define RAW_ARGS(...) RAW_SIX_(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define RAW_SIX_(a, b, c, d, e, f, ...) (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)
+#define RAW_SIX_(a, b, c, d, e, f, ...) RAW_ONE_(a), RAW_ONE_(b), RAW_ONE_(c), RAW_ONE_(d), RAW_ONE_(e), RAW_ONE_(f)
+#define RAW_ONE_(x) ((long)(x) & _Generic((x), int: 0xffffffffL, default: -1L))
 
 #endif

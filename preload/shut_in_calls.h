@@ -7,8 +7,7 @@
    2. The registers are made by RAW_ARGS (heap/syscall.h), which makes those of the calls themselves.  In `same` each bit stands for one that
       is always so; the others (descriptors, addresses, lengths) vary, and have a likely value.
    3. What is not here: calls that only start-up makes, before the program can have a filter; those in place of a call of the program's, which
-      asked for it; abort's; futex, by which a thread waits for another in malloc as it does in libc's; and what replaces a call that
-      an old kernel does not know.
+      asked for it; abort's; and what replaces a call that an old kernel does not know.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SHUT_IN_CALLS_H
 #define GLEANER_SHUT_IN_CALLS_H
@@ -75,6 +74,8 @@ static const struct shut_in_call shut_in_calls[] = {
     HEAP(OS_CLOCK, 1, SYS_clock_gettime, CLOCK_MONOTONIC, AN_ADDRESS),
     HEAP(OS_CLOCK, 1, SYS_clock_gettime, CLOCK_REALTIME, AN_ADDRESS),
     HEAP(OS_CLOCK, 1, SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, AN_ADDRESS),
+    HEAP(OS_WAITING, 2, SYS_futex, AN_ADDRESS, FUTEX_WAIT_PRIVATE, 2, AN_ADDRESS),
+    HEAP(OS_WAITING, 2, SYS_futex, AN_ADDRESS, FUTEX_WAKE_PRIVATE, 1),
     HEAP(OS_LOOKING, 9, SYS_rt_sigprocmask, -1L, AN_ADDRESS, 0, 8),
     HEAP(OS_DESCRIPTORS, 0, SYS_fstat, A_DESCRIPTOR, AN_ADDRESS),
     HEAP(OS_DESCRIPTORS, 0, SYS_close, A_DESCRIPTOR),

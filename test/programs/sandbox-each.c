@@ -1,7 +1,7 @@
 /* sandbox-each.c: for each call that the library makes (preload/shut_in_calls.h), a child that puts up a filter which kills for that one alone
    (`kill`), or answers it with EPERM (`errno`), and then does one thing of several.  How each child ends is printed, so that who runs this
    with and without the library can compare: no filter may kill for more with it.
-   `forms`: filters that say the same in other ways.
+   A third argument: the number of one entry of the list, and no other.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
 #include "preload/shut_in_calls.h"
@@ -183,9 +183,10 @@ static bool only_one(size_t call)
     return true;
 }
 
-static void each(unsigned action, size_t step)
+static void each(unsigned action, size_t step, const char *only)
 {
     for (size_t i = 0; i < LENGTH(shut_in_calls); i++) {
+        if (only && (size_t)atoi(only) != i) continue;
         if (first_of_number(i)) one(i, 0, action, step);
         if (shut_in_calls[i].same && !only_one(i)) one(i, shut_in_calls[i].same, action, step);
     }
@@ -202,6 +203,6 @@ int main(int count, char **arguments)
     pthread_join(first, NULL);
     unsigned action = strcmp(arguments[1], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     for (size_t i = 0; i < LENGTH(steps); i++)
-        if (strcmp(arguments[2], steps[i].name) == 0) each(action, i);
+        if (strcmp(arguments[2], steps[i].name) == 0) each(action, i, arguments[3]);
     return 0;
 }
