@@ -1,7 +1,7 @@
 /* sandbox-each.c: for each call that the library makes (preload/shut_in_calls.h), a child that puts up a filter which kills for that one alone
    (`kill`), or answers it with EPERM (`errno`), and then does one thing of several.  How each child ends is printed, so that who runs this
    with and without the library can compare: no filter may kill for more with it.
-   A third argument: the number of one entry of the list, and no other.
+   A third argument: the number of one entry of the list, and no other.  `bad pointers`: filters that are refused.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
 #include "preload/shut_in_calls.h"
@@ -124,6 +124,22 @@ static void again(void)
 
 static void nothing(void) {}
 
+/* What cannot be read is for the kernel to say. */
+static void *volatile nowhere = (void *)8;
+
+static int bad_pointers(void)
+{
+    const struct sock_fprog program = {2, nowhere};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, nowhere, 0, 0) != -1 || errno != EFAULT) return 3;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != -1 || errno != EFAULT) return 4;
+    /* What was refused has changed nothing. */
+    static struct sock_filter endless[] = {KILL, BPF_JUMP(BPF_JMP | BPF_JA, 0xffffffff, 0, 0)};
+    if (put_up(endless, LENGTH(endless)) != -1 || errno != EINVAL) return 5;
+    grow();
+    puts("refused");
+    return 0;
+}
+
 static const struct {
     const char *name;
     void (*what)(void);
@@ -152,6 +168,8 @@ static int status_of(pid_t pid)
 
 static void one(size_t call, unsigned same, unsigned action, size_t step)
 {
+    /* Where libc's threads cannot end, it waits for them for ever. */
+    if (shut_in_calls[call].nr == SYS_exit && action != SECCOMP_RET_KILL_PROCESS && steps[step].what == threads) return;
     pid_t pid = fork();
     if (pid == 0) {
         grow();
@@ -201,6 +219,7 @@ int main(int count, char **arguments)
     if (count < 3 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 77;
     if (pthread_create(&first, NULL, begin_and_end, NULL) != 0) return 78; /* what libc does once */
     pthread_join(first, NULL);
+    if (strcmp(arguments[1], "bad") == 0) return bad_pointers();
     unsigned action = strcmp(arguments[1], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     for (size_t i = 0; i < LENGTH(steps); i++)
         if (strcmp(arguments[2], steps[i].name) == 0) each(action, i, arguments[3]);
