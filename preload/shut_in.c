@@ -125,27 +125,32 @@ static bool must_succeed(int nr)
     }
 }
 
-/* A trap counts: the program's handler takes it for an intruder, and our calls are made where signals are blocked.  So does a
+enum answer { ALLOWED, REFUSED, KILLED };
+
+/* A trap counts as a kill: the program's handler takes it for an intruder, and our calls are made where signals are blocked.  So does a
    supervisor's answer that may never come. */
-static bool spares(const struct sock_fprog *filter, const struct seccomp_data *call)
+static enum answer answer_to(const struct sock_fprog *filter, const struct shut_in_call *c)
 {
-    switch (action_for(filter, call) & SECCOMP_RET_ACTION_FULL) {
-    case SECCOMP_RET_ERRNO:
-    case SECCOMP_RET_TRACE: return !must_succeed(call->nr);
+    struct seccomp_data call = {.nr = c->nr, .arch = ARCHITECTURE};
+    for (unsigned n = 0; n < 6; n++) call.args[n] = (uint64_t)c->a[n];
+    switch (action_for(filter, &call) & SECCOMP_RET_ACTION_FULL) {
     case SECCOMP_RET_LOG:
-    case SECCOMP_RET_ALLOW: return true;
-    default: return false;
+    case SECCOMP_RET_ALLOW: return ALLOWED;
+    case SECCOMP_RET_ERRNO:
+    case SECCOMP_RET_TRACE: return must_succeed(c->nr) ? KILLED : REFUSED;
+    default: return KILLED;
     }
 }
 
 static unsigned kills_for(const struct sock_fprog *filter)
 {
     unsigned all = 0;
+    enum answer before = ALLOWED;
     for (unsigned i = 0; i < sizeof shut_in_calls / sizeof *shut_in_calls; i++) {
         const struct shut_in_call *c = &shut_in_calls[i];
-        struct seccomp_data call = {.nr = c->nr, .arch = ARCHITECTURE};
-        for (unsigned n = 0; n < 6; n++) call.args[n] = (uint64_t)c->a[n];
-        if ((all & c->why) != c->why && !spares(filter, &call)) all |= c->why;
+        if ((c->why & SHUT_IN_INSTEAD) && before == ALLOWED) continue;
+        before = answer_to(filter, c);
+        if (before == KILLED) all |= c->why & ~SHUT_IN_INSTEAD;
     }
     if (all & OS_WITHHELD_ABOVE(SHUT_IN_LINE)) all |= OS_WITHHELD_ABOVE(SHUT_IN_PROFILE);
     if (all & OS_WITHHELD_ABOVE(SHUT_IN_PROFILE)) all |= OS_WITHHELD_ABOVE(SHUT_IN_COLLECT);

@@ -1,13 +1,13 @@
 /* shut_in_calls.h: every system call that the library makes of its own accord once the program runs, as a seccomp filter sees it, and what
    cannot be done without it.
 
-   1. Kept true by test/test-shut-in.c: under a filter of its own, which hands it each call that comes from the library's text, it has programs
-      dump, collect, reclaim, fork, begin threads and end; a call that is not here, or not with these registers, fails it.  And by
-      test/programs/sandbox-each.c, which puts up a filter against each of these alone.
+   1. Kept true by test/test-shut-in.c.  test/programs/sandbox-calls.c has a filter of its own hand it each call that comes from the library's
+      text while a child dumps, collects, reclaims, forks, begins threads and ends: a call that is not here, or not with these registers,
+      fails it.  test/programs/sandbox-each.c puts up a filter against each of these alone.
    2. The registers are made by RAW_ARGS (heap/syscall.h), which makes those of the calls themselves.  In `same` each bit stands for one that
       is always so; the others (descriptors, addresses, lengths) vary, and have a likely value.
    3. What is not here: calls that only start-up makes, before the program can have a filter; those in place of a call of the program's, which
-      asked for it; abort's; and what replaces a call that an old kernel does not know.
+      asked for it; abort's; and what replaces a call that an old kernel does not know, but for one that a filter may not know either.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_SHUT_IN_CALLS_H
 #define GLEANER_SHUT_IN_CALLS_H
@@ -30,6 +30,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#define SHUT_IN_INSTEAD 0x80000000u /* made only where the call before it in the list is refused */
 
 struct shut_in_call {
     unsigned why; /* of enum os_withheld, and above them of enum shut_in */
@@ -136,6 +138,7 @@ static const struct shut_in_call shut_in_calls[] = {
     CALL(SHUT_IN_COLLECT, 1, SYS_clone, CLONE_FILES | CLONE_UNTRACED, AN_ADDRESS),
     CALL(SHUT_IN_COLLECT, 1, SYS_prctl, PR_SET_NAME, AN_ADDRESS),
     CALL(SHUT_IN_COLLECT, 7, SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE),
+    {OS_WITHHELD_ABOVE(SHUT_IN_COLLECT) | SHUT_IN_INSTEAD, SYS_unshare, 1, {RAW_ARGS(CLONE_FILES)}},
     CALL(SHUT_IN_COLLECT, 9, SYS_rt_sigaction, SIGALRM, AN_ADDRESS, NULL, 8),
     CALL(SHUT_IN_COLLECT, 1, SYS_setitimer, ITIMER_REAL, AN_ADDRESS, NULL),
     CALL(SHUT_IN_COLLECT, 3, SYS_prlimit64, 0, RLIMIT_CORE, AN_ADDRESS, NULL),
@@ -153,7 +156,8 @@ static const struct shut_in_call shut_in_calls[] = {
     CALL(SHUT_IN_COLLECT, 6, SYS_lseek, A_DESCRIPTOR, 0, 0),
     CALL(SHUT_IN_COLLECT, 0, SYS_fchmod, A_DESCRIPTOR, 0400),
 
-    /* The collection. */
+    /* The collection, and its log. */
+    CALL(SHUT_IN_COLLECT, 0xd, SYS_openat, AT_FDCWD, AN_ADDRESS, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600),
     CALL(SHUT_IN_COLLECT, 0x3d, SYS_mmap, NULL, A_LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
     CALL(SHUT_IN_COLLECT, 0x3d, SYS_mmap, NULL, A_LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
     CALL(SHUT_IN_COLLECT, 1, SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_UNTRACED, AN_ADDRESS),
