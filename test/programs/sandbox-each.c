@@ -1,10 +1,12 @@
 /* sandbox-each.c: for each call that the library makes (preload/shut_in_calls.h), a child that puts up a filter which kills for that one alone
-   (`kill`), or answers it with EPERM (`errno`), and then does one thing of several.  How each child ends is printed, so that who runs this
+   (`kill`), or answers it with EPERM (`errno`), and then does one thing of several, while it is asked for profiles.  How each child ends is printed, so that who runs this
    with and without the library can compare: no filter may kill for more with it.
    A third argument: the number of one entry of the list, and no other.  `bad pointers`: filters that are refused.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
+#include "preload/control_page.h"
 #include "preload/shut_in_calls.h"
+#include "preload/signal33.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -153,16 +155,37 @@ static void live(void (*step)(void))
     exit(OWN_STATUS);
 }
 
+static _Atomic int *is_up; /* the child's filter; shared */
+
+/* As the command does: it looks whether the process answers, and queues signal 33 (preload/dump.h).  Nobody reads what is answered. */
+static void request(pid_t pid, uint64_t op)
+{
+    char path[64], line[512];
+    siginfo_t info = {.si_signo = SIGNAL33, .si_code = SI_QUEUE};
+    bool answers = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && !answers && fgets(line, sizeof line, maps)) answers = strstr(line, CONTROL_PAGE_NAME);
+    if (maps) fclose(maps);
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = (void *)signal33_value(op, 1);
+    if (answers) raw_syscall(SYS_rt_sigqueueinfo, pid, SIGNAL33, &info);
+}
+
 /* SIGWINCH is nothing to a program, but the `signal` key may say that it asks for a profile. */
 static int status_of(pid_t pid)
 {
+    static const uint64_t ops[] = {SIGNAL33_DUMP, SIGNAL33_REAP, SIGNAL33_LEAKS, SIGNAL33_REAP, SIGNAL33_HOLDERS, SIGNAL33_REAP};
     const struct timespec a_little = {0, 2000000};
     int status;
     pid_t r;
-    while ((r = waitpid(pid, &status, WNOHANG)) == 0) {
+    for (unsigned i = 0; (r = waitpid(pid, &status, WNOHANG)) == 0; i++) {
         kill(pid, SIGWINCH);
+        if (gleaner_collect && atomic_load(is_up)) request(pid, ops[i % LENGTH(ops)]);
         nanosleep(&a_little, NULL);
     }
+    atomic_store(is_up, 0);
     return r == pid ? status : -1;
 }
 
@@ -175,6 +198,7 @@ static void one(size_t call, unsigned same, unsigned action, size_t step)
         grow();
         alarm(20);
         if (forbid(&shut_in_calls[call], same, action) != 0) _exit(77);
+        atomic_store(is_up, 1);
         live(steps[step].what);
     }
     int status = status_of(pid);
@@ -215,6 +239,7 @@ static void *begin_and_end(void *unused) { return unused; }
 int main(int count, char **arguments)
 {
     pthread_t first;
+    is_up = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     setvbuf(stdout, NULL, _IONBF, 0);
     if (count < 3 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 77;
     if (pthread_create(&first, NULL, begin_and_end, NULL) != 0) return 78; /* what libc does once */
