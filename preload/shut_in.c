@@ -22,7 +22,7 @@
 #endif
 
 /* Read, write, exit and a handler's return, and nothing else. */
-#define STRICT (OS_WITHHELD_ALL | OS_WITHHELD_ABOVE(SHUT_IN_LINE | SHUT_IN_PROFILE | SHUT_IN_COLLECT | SHUT_IN_RETURN))
+#define STRICT (OS_WITHHELD_ALL | OS_WITHHELD_ABOVE(SHUT_IN_LINE | SHUT_IN_PROFILE | SHUT_IN_COLLECT))
 
 /* While filters are on their way nothing is begun. */
 bool shut_in(unsigned any_of) { return os_withhold_is_under_way() || shut_in_already(any_of); }
@@ -188,7 +188,8 @@ static bool can_read_filter(const struct sock_fprog *filter)
            can_read(filter->filter, filter->len * sizeof *filter->filter);
 }
 
-/* No handler of ours runs behind a filter that lets none return. */
+/* Where nothing is answered nobody is to ask: no handler may be able to return, and libc, whose first thread brings its own handler of signal 33,
+   looks in it who it is. */
 static void leave_signals(void)
 {
     control_page_end();
@@ -214,7 +215,7 @@ long shut_in_call(long nr, const long a[6])
     /* What it kills for is known before it is up: a handler may run in between, malloc in another thread. */
     bool known = strict || (!shut_in_already(SHUT_IN_LINE) && can_read_filter(filter));
     unsigned more = strict ? STRICT : known ? kills_for(filter) : 0;
-    bool leave = collects && (more & OS_WITHHELD_ABOVE(SHUT_IN_RETURN));
+    bool leave = collects && (more & OS_WITHHELD_ABOVE(SHUT_IN_COLLECT));
     if (leave) leave_signals();
     os_withhold_meanwhile(more & ~(unsigned)OS_MAPPING); /* that it is refused must not make malloc fail */
     long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -7,7 +7,7 @@
       that are answered with an error are no harm.
       What is done not for these, but at the program's own calls so that they can be (the threads it begins, its handlers, its exec), is
       left out as well once they cannot.  malloc, which cannot be left out, does without the calls that it would be killed for (os.h).
-      Where no handler could return, nobody is asked to send us a signal any more, and ours for the `signal` key is taken away before.
+      The control page goes, so that nobody sends a signal any more that nobody answers, and the one of the `signal` key is ignored.
    2. A filter counts for the whole process, also where only one thread has it, and for its forked children, who have it too.
    3. Not seen: one that was there before our start (containers have one, which kills for nothing that we do), and one by a bare
       system call.
@@ -21,7 +21,6 @@ enum shut_in {
     SHUT_IN_LINE = 1,    /* even a line on a descriptor, or a look at who we are, would kill */
     SHUT_IN_PROFILE = 2, /* writing a profile would */
     SHUT_IN_COLLECT = 4, /* a collection, or a snapshot, would */
-    SHUT_IN_RETURN = 8,  /* any handler's return would */
 };
 
 /* Would any of these kill the program?  Any thread, also in a signal handler. */

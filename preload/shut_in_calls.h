@@ -119,7 +119,7 @@ static const struct shut_in_call shut_in_calls[] = {
     CALL(SHUT_IN_COLLECT, 0, SYS_getuid, 0),
     CALL(SHUT_IN_COLLECT, 4, SYS_rt_tgsigqueueinfo, 1, 1, 33, AN_ADDRESS),
     CALL(SHUT_IN_COLLECT, 4, SYS_tgkill, 1, 1, 0),
-    CALL(SHUT_IN_COLLECT | SHUT_IN_RETURN, 0, SYS_rt_sigreturn, 0),
+    CALL(SHUT_IN_COLLECT, 0, SYS_rt_sigreturn, 0),
     CALL(SHUT_IN_COLLECT, 8, SYS_rt_sigaction, 33, AN_ADDRESS, NULL, 8),
     CALL(SHUT_IN_COLLECT, 8, SYS_rt_sigaction, 33, NULL, AN_ADDRESS, 8),
     CALL(SHUT_IN_COLLECT, 9, SYS_rt_sigprocmask, SIG_UNBLOCK, AN_ADDRESS, NULL, 8),

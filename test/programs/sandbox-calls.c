@@ -216,7 +216,6 @@ int main(int count, char **arguments)
     pid_t pid = fork();
     if (pid == 0) {
         close(done[1]);
-        threads(); /* what is prepared once */
         gleaner_collect(GLEANER_MAJOR);
         gleaner_collect(GLEANER_MINOR);
         int listener = put_up();
