@@ -205,6 +205,7 @@ static void one(size_t call, unsigned same, unsigned action, size_t step)
     const char *how = WIFEXITED(status) && WEXITSTATUS(status) == OWN_STATUS ? "lived" : "died";
     printf("%s, call %d", steps[step].name, shut_in_calls[call].nr);
     if (same) printf(", entry %zu", call);
+    if (shut_in_calls[call].nr == SYS_mmap && shut_in_calls[call].a[3] == (MAP_PRIVATE | MAP_ANONYMOUS)) printf(", plain mmap");
     printf(": %s", how);
     if (how[0] == 'd') printf(" %#x", (unsigned)status);
     printf("\n");
