@@ -89,17 +89,17 @@ void os_yield(void);
 /* What must not be asked of the kernel any more, since a filter that the program put over itself would kill for it (preload/shut_in.h).  The
    allocator does without: */
 enum os_withheld {
-    OS_NUMBERS = 1,      /* which thread this is, and whether another lives: those that were not known are OS_SOMEBODY, who lives */
-    OS_MAPPING = 2,      /* there is no memory; not meanwhile */
-    OS_PLACING = 256,    /* MAP_FIXED_NOREPLACE: addresses are hints */
-    OS_REPLACING = 512,  /* MAP_FIXED: what is mapped stays */
-    OS_UNMAPPING = 4,    /* addresses stay taken */
-    OS_MOVING = 8,       /* mremap: it fails */
-    OS_ADVICE = 16,      /* hints are not given; what is discarded is mapped anew */
-    OS_CLOCK = 32,       /* as coarse as the vDSO tells without the kernel; without vDSO the clock stands still */
-    OS_LOOKING = 64,     /* whether an address can be read: it cannot */
-    OS_DESCRIPTORS = 128, /* those of ours that a forked child has inherited stay open */
-    OS_WAITING = 1024    /* futex: who waits spins, and nobody is woken */
+    OS_NUMBERS = 1,       /* which thread this is, and whether another lives: those that were not known are OS_SOMEBODY, who lives */
+    OS_MAPPING = 2,       /* there is no memory; not meanwhile */
+    OS_PLACING = 4,       /* MAP_FIXED_NOREPLACE: addresses are hints */
+    OS_REPLACING = 8,     /* MAP_FIXED: what is mapped stays */
+    OS_UNMAPPING = 16,    /* addresses stay taken; their pages go */
+    OS_MOVING = 32,       /* mremap: it fails */
+    OS_ADVICE = 64,       /* hints are not given; what is discarded is mapped anew */
+    OS_CLOCK = 128,       /* as coarse as the vDSO tells without the kernel; without vDSO the clock stands still */
+    OS_LOOKING = 256,     /* whether an address can be read: it cannot */
+    OS_DESCRIPTORS = 512, /* those of ours that a forked child has inherited stay open */
+    OS_WAITING = 1024     /* futex: who waits spins, and nobody is woken */
 #define OS_WITHHELD_ALL 2047u
 };
 #define OS_WITHHELD_ABOVE(bits) ((unsigned)(bits) << 16) /* what the layers above do without */

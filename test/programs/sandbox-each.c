@@ -1,6 +1,6 @@
 /* sandbox-each.c: for each call that the library makes (preload/shut_in_calls.h), a child that puts up a filter which kills for that one alone
-   (`kill`), or answers it with EPERM (`errno`), and then does one thing of several, while it is asked for profiles.  How each child ends is printed, so that who runs this
-   with and without the library can compare: no filter may kill for more with it.
+   (`kill`), or answers it with EPERM (`errno`), and then does one thing of several, while it is asked for profiles.  How each child ends
+   is printed, so that who runs this with and without the library can compare: no filter may kill for more with it.
    A third argument: the number of one entry of the list, and no other.  `bad pointers`: filters that are refused.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "gleaner.h"
@@ -145,7 +145,8 @@ static int bad_pointers(void)
 static const struct {
     const char *name;
     void (*what)(void);
-} steps[] = {{"nothing", nothing}, {"asking", ask}, {"threads", threads}, {"first-threads", threads}, {"fork", child}, {"handlers", handlers}, {"again", again}};
+} steps[] = {{"nothing", nothing}, {"asking", ask}, {"threads", threads}, {"first-threads", threads},
+             {"fork", child}, {"handlers", handlers}, {"again", again}};
 
 static void live(void (*step)(void))
 {
