@@ -2,7 +2,7 @@
 #include "heap/holders_graph.h"
 #include "heap/edges.h"
 #include "heap/grow.h"
-#include "heap/syscall.h"
+#include "heap/os.h"
 
 #include <sys/mman.h>
 
@@ -171,7 +171,7 @@ static bool more_pointers(struct holders_graph *g)
         return g->to != NULL;
     }
     size_t bytes = grow_bytes(g->pointer_room, sizeof *g->to);
-    long at = raw_syscall(SYS_mremap, g->to, bytes, 2 * bytes, MREMAP_MAYMOVE, 0);
+    long at = os_move(g->to, bytes, 2 * bytes, MREMAP_MAYMOVE, NULL);
     if (at < 0 && at > -4096) return false;
     g->to = (uint32_t *)at;
     g->pointer_room *= 2;

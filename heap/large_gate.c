@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "heap/large_gate.h"
-#include "heap/syscall.h"
+#include "heap/os.h"
 
-#include <time.h>
+#define PAUSE 50000 /* ns */
 
 THREAD_LOCAL struct large_thread large_thread;
 
@@ -54,9 +54,8 @@ static bool somebody_inside(void)
 void large_gate_prepare(void)
 {
     atomic_fetch_add(&closed, 1);
-    struct timespec pause = {0, 50000};
     int waits = 0;
-    while (somebody_inside() && waits++ < 200) raw_syscall(SYS_nanosleep, &pause, 0);
+    while (somebody_inside() && waits++ < 200) os_sleep(PAUSE);
     fork_empty = !somebody_inside();
 }
 

@@ -4,7 +4,6 @@
 #include "heap/large_table.h"
 #include "heap/os.h"
 #include "heap/seal.h"
-#include "heap/syscall.h"
 
 #include <sys/mman.h>
 
@@ -247,7 +246,7 @@ void large_map_free(uint32_t page)
 static bool grow_mapping(void *block, size_t from, size_t to)
 {
     if (seal_meets((uintptr_t)block, from)) return false; /* of a file's mapping it would be more of the file */
-    return raw_syscall(SYS_mremap, block, from, to, 0, 0) == (long)block;
+    return os_move(block, from, to, 0, NULL) == (long)block;
 }
 
 bool large_map_resize(uint32_t page, size_t bytes)
@@ -284,9 +283,8 @@ bool large_map_move_to(uint32_t page, void *to, size_t bytes, uint32_t state)
     char *from = large_address(page), *end = (char *)to + n;
     if (seal_meets((uintptr_t)from, old)) return false;
     /* Page tables are moved whole where both ends lie alike within 2 MiB. */
-    long moved = direct ? raw_syscall(SYS_mremap, from, n, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)
-                        : raw_syscall(SYS_mremap, from, n, n,
-                                      MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    long moved = direct ? os_move(from, n, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)
+                        : os_move(from, n, n, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
     if (moved != (long)to) return false; /* an old kernel, or the pages lie in several mappings */
     if (!direct && bytes > n) { /* one mapping again, so that it can grow and move as one */
         os_unmap(end, bytes - n);

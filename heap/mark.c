@@ -10,7 +10,6 @@
 #include "heap/marker.h"
 #include "heap/arenas_mark.h"
 #include "heap/os.h"
-#include "heap/syscall.h"
 
 #include <sys/mman.h>
 
@@ -60,7 +59,7 @@ void mark_end(struct marker *m)
 static NOINLINE bool grow(struct marker *m)
 {
     if (stack_limit) return false;
-    long at = raw_syscall(SYS_mremap, m->stack, stack_bytes(m), 2 * stack_bytes(m), MREMAP_MAYMOVE, 0);
+    long at = os_move(m->stack, stack_bytes(m), 2 * stack_bytes(m), MREMAP_MAYMOVE, NULL);
     if (at < 0 && at > -4096) return false;
     m->stack = (uint64_t *)at;
     m->room *= 2;

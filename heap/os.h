@@ -28,6 +28,9 @@ bool os_replace(void *address, size_t bytes);
    negative: none. */
 long os_read_own(void *to, uintptr_t from, size_t bytes);
 
+/* Can the eight bytes be read?  By a system call, without a fault; false where that may not be asked any more. */
+bool os_can_read(uintptr_t address);
+
 /* Asks for huge pages in the range; a hint.  Only where a good deal is mapped, OS_HUGE_FROM: a huge page
    is cleared as a whole, is made by compaction where memory is in pieces, and on a virtual machine is seldom one that the host has there (a
    process of 160 MB took four times as long for its pages), while what it saves grows with the memory that is used. */
@@ -72,12 +75,50 @@ void os_random(void *to, size_t bytes);
 uint32_t os_thread_id(void);
 void os_fork_child(void);
 
+/* Sleeps that long (less than a second); by futex, which every sandbox allows that has threads.  Not where waiting is withheld. */
+void os_sleep(long nanoseconds);
+
 /* Sleeps while *word is `from`, at most so long (less than a second); nobody need wake us. */
 void os_wait_changed(_Atomic uint32_t *word, uint32_t from, long nanoseconds);
+void os_wake_one(_Atomic uint32_t *word);
 
 /* Does a thread of this process have that number? */
 bool os_thread_exists(uint32_t thread);
 void os_yield(void);
+
+/* What must not be asked of the kernel any more, since a filter that the program put over itself would kill for it (preload/shut_in.h).  The
+   allocator does without: */
+enum os_withheld {
+    OS_NUMBERS = 1,       /* which thread this is, and whether another lives: those that were not known are OS_SOMEBODY, who lives */
+    OS_MAPPING = 2,       /* there is no memory; not meanwhile */
+    OS_PLACING = 4,       /* MAP_FIXED_NOREPLACE: addresses are hints */
+    OS_REPLACING = 8,     /* MAP_FIXED: what is mapped stays */
+    OS_UNMAPPING = 16,    /* addresses stay taken; their pages go */
+    OS_MOVING = 32,       /* mremap: it fails */
+    OS_ADVICE = 64,       /* hints are not given; what is discarded is mapped anew */
+    OS_CLOCK = 128,       /* as coarse as the vDSO tells without the kernel; without vDSO the clock stands still */
+    OS_LOOKING = 256,     /* whether an address can be read: it cannot */
+    OS_DESCRIPTORS = 512, /* those of ours that a forked child has inherited stay open */
+    OS_WAITING = 1024     /* futex: who waits spins, and nobody is woken */
+#define OS_WITHHELD_ALL 2047u
+};
+#define OS_WITHHELD_ABOVE(bits) ((unsigned)(bits) << 16) /* what the layers above do without */
+bool os_withheld(unsigned any_of);
+
+/* A filter is on its way; what it will kill for, if that is known before; and then: this is withheld for good, 0 where it was refused, and what was
+   withheld meanwhile is not when no other is on its way.  Any thread, several at once. */
+void os_withhold_begin(void);
+void os_withhold_meanwhile(unsigned what);
+void os_withhold_end(unsigned what);
+bool os_withhold_is_under_way(void);
+
+/* In a forked child: those that other threads were about to put up are not its own. */
+void os_withhold_forked(void);
+#define OS_SOMEBODY UINT32_MAX
+
+/* mremap and madvise; negative errno. */
+long os_move(void *from, size_t n, size_t bytes, int flags, void *to);
+long os_advise(void *address, size_t bytes, int advice);
 
 /* Ends the process by SIGABRT, whatever the program does with that signal; no libc. */
 _Noreturn void os_abort(void);

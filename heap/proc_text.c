@@ -8,7 +8,7 @@
 long proc_open(struct proc_text *t, long folder, const char *path, char *buffer, size_t room)
 {
     *t = (struct proc_text){.buffer = buffer, .room = room};
-    t->fd = raw_syscall(SYS_openat, folder, path, O_RDONLY | O_CLOEXEC, 0);
+    t->fd = raw_syscall(SYS_openat, (int)folder, path, O_RDONLY | O_CLOEXEC, 0);
     return t->fd < 0 ? t->fd : 0;
 }
 

@@ -104,7 +104,7 @@ void track_fork_child(void)
 {
     uint64_t dev, ino;
     int fd = left >= 0 ? left : descriptor;
-    if (fd >= 0 && identify(fd, &dev, &ino) && dev == device && ino == inode)
+    if (fd >= 0 && !os_withheld(OS_DESCRIPTORS) && identify(fd, &dev, &ino) && dev == device && ino == inode)
         raw_syscall(SYS_close, fd);
     descriptor = left = -1;
     missed = false;

@@ -40,17 +40,22 @@ static inline long raw_syscall6(long nr, long a, long b, long c, long d, long e,
 #error "Gleaner runs on x86-64 and aarch64"
 #endif
 
-#define raw_syscall(nr, ...) RAW_PICK_(__VA_ARGS__, 6, 5, 4, 3, 2, 1)(nr, __VA_ARGS__)
-#define RAW_PICK_(a, b, c, d, e, f, n, ...) RAW_N_(n)
-#define RAW_N_(n) RAW_CAT_(raw_call, n)
-#define RAW_CAT_(a, b) a##b
-#define raw_call1(nr, a) raw_syscall6(nr, (long)(a), 0, 0, 0, 0, 0)
-#define raw_call2(nr, a, b) raw_syscall6(nr, (long)(a), (long)(b), 0, 0, 0, 0)
-#define raw_call3(nr, a, b, c) raw_syscall6(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define raw_call4(nr, a, b, c, d) raw_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define raw_call5(nr, a, b, c, d, e)                                                              \
-    raw_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
-#define raw_call6(nr, a, b, c, d, e, f)                                                           \
-    raw_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+/* In a loop that waits. */
+static inline void raw_pause(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("pause");
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
+#define raw_syscall(nr, ...) raw_syscall6(nr, RAW_ARGS(__VA_ARGS__))
+
+/* One to six arguments as the six registers that the kernel, and a seccomp filter, sees.  An int has nothing in the upper half, as libc's calls have
+   it on both machines: who writes a filter compares 64 bits with what libc passes (AT_FDCWD is 0xffffff9c). */
+#define RAW_ARGS(...) RAW_SIX_(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define RAW_SIX_(a, b, c, d, e, f, ...) RAW_ONE_(a), RAW_ONE_(b), RAW_ONE_(c), RAW_ONE_(d), RAW_ONE_(e), RAW_ONE_(f)
+#define RAW_ONE_(x) ((long)(x) & _Generic((x), int: 0xffffffffL, default: -1L))
 
 #endif

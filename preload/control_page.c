@@ -16,6 +16,14 @@
 #define MFD_CLOEXEC 1u
 #endif
 
+static _Atomic(void *) page;
+
+void control_page_end(void)
+{
+    void *p = atomic_exchange(&page, NULL);
+    if (p) os_unmap(p, OS_PAGE);
+}
+
 bool control_page_start(void)
 {
     long fd = raw_syscall(SYS_memfd_create, CONTROL_PAGE_NAME, MFD_CLOEXEC);
@@ -25,7 +33,10 @@ bool control_page_start(void)
         quiet_end(quiet);
         long p = raw_syscall(SYS_mmap, 0, OS_PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
         raw_syscall(SYS_close, fd);
-        if ((unsigned long)p < -4095UL) return true;
+        if ((unsigned long)p < -4095UL) {
+            atomic_store(&page, (void *)p);
+            return true;
+        }
     }
     void *p = os_map(OS_PAGE);
     if (!p) return false;
@@ -33,5 +44,6 @@ bool control_page_start(void)
         os_unmap(p, OS_PAGE);
         return false;
     }
+    atomic_store(&page, p);
     return true;
 }

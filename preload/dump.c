@@ -144,6 +144,7 @@ void dump_serve(uint64_t value, void *context)
 
 void dump_request(uint64_t value, uint32_t from_uid, void *context)
 {
+    if (shut_in_already(SHUT_IN_COLLECT)) return;
     stop_note_signal(true);
     if (shut_in(SHUT_IN_COLLECT)) return;
     if (from_uid != 0 && from_uid != own_uid()) return;

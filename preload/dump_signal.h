@@ -10,4 +10,7 @@
    dump_start.  False if the signal cannot be had, or is taken already. */
 bool dump_signal_start(int sig, size_t (*path)(char *to, size_t bytes));
 
+/* The signal is ignored from now on, or no longer, where no handler of the program has taken ours away. */
+void dump_signal_ignore(bool ignore);
+
 #endif

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "preload/follow.h"
 #include "heap/syscall.h"
+#include "preload/shut_in.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ static bool names_us(const char *variable)
 /* The number tells a forked child, and a vfork's, from the process. */
 static bool keeps(bool exec)
 {
-    return exec && kept_in != 0 && path[0] && (int)raw_syscall(SYS_getpid, 0) == kept_in;
+    return exec && kept_in != 0 && path[0] && !shut_in_already(SHUT_IN_LINE) && (int)raw_syscall(SYS_getpid, 0) == kept_in;
 }
 
 static size_t room_with_us(char *const *environment)

@@ -46,6 +46,7 @@ static void parent(void)
 
 static void child(void)
 {
+    shut_in_forked();
     if (!shut_in_already(SHUT_IN_LINE)) atomic_store(&process, (int)raw_syscall(SYS_getpid, 0));
     if (wiped) atomic_store(wiped, 1);
     heap_fork_child();
@@ -54,7 +55,6 @@ static void child(void)
     output_forked();
     exit_forked();
     collection_forked();
-    shut_in_forked();
 }
 
 void fork_start(void)

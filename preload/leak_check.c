@@ -14,6 +14,7 @@
 #include "preload/dead_stack.h"
 #include "preload/leak_text.h"
 #include "preload/lsan_options.h"
+#include "preload/shut_in.h"
 #include "preload/start_folder.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static bool exists(const char *path)
 static void read_file(const char *name, void (*complain)(const char *))
 {
     char path[2 * CONFIG_PATH], beside[2 * CONFIG_PATH];
-    if (name[0] == 0) return;
+    if (name[0] == 0 || shut_in(SHUT_IN_PROFILE)) return;
     start_folder_path(path, sizeof path, name);
     if (name[0] != '/' && !exists(path)) {
         long n = raw_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", beside, sizeof beside - 1);

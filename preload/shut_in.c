@@ -5,18 +5,15 @@
 #include "heap/syscall.h"
 #include "preload/blocking.h"
 #include "preload/collection.h"
+#include "preload/control_page.h"
+#include "preload/dump_signal.h"
 #include "preload/process.h"
+#include "preload/shut_in_calls.h"
 
-#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 
 #ifdef __x86_64__
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -24,25 +21,13 @@
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-#define ALL (SHUT_IN_LINE | SHUT_IN_PROFILE | SHUT_IN_COLLECT)
+/* Read, write, exit and a handler's return, and nothing else. */
+#define STRICT (OS_WITHHELD_ALL | OS_WITHHELD_ABOVE(SHUT_IN_LINE | SHUT_IN_PROFILE | SHUT_IN_COLLECT))
 
-/* What the filters that are up kill for, and above that how many calls are on their way that put up one: threads may each have their own, and
-   put them up at the same moment.  While there is any, nothing is begun. */
-#define ON_ITS_WAY (ALL + 1u)
-static _Atomic unsigned kills;
-
-bool shut_in(unsigned any_of)
-{
-    unsigned now = atomic_load_explicit(&kills, memory_order_relaxed);
-    return unlikely(now != 0) && (now >= ON_ITS_WAY || (now & any_of));
-}
-
-bool shut_in_already(unsigned any_of)
-{
-    return unlikely(atomic_load_explicit(&kills, memory_order_relaxed) & any_of);
-}
-
-void shut_in_forked(void) { atomic_fetch_and(&kills, ALL); }
+/* While filters are on their way nothing is begun. */
+bool shut_in(unsigned any_of) { return os_withhold_is_under_way() || shut_in_already(any_of); }
+bool shut_in_already(unsigned any_of) { return os_withheld(OS_WITHHELD_ABOVE(any_of)); }
+void shut_in_forked(void) { os_withhold_forked(); }
 
 void shut_in_say(void)
 {
@@ -80,12 +65,11 @@ static bool holds(uint16_t code, uint32_t a, uint32_t b)
     }
 }
 
-/* The action for a call.  The kernel has checked the program: jumps go forward and inside, loads are aligned and in bounds, the
-   last instruction returns. */
+/* The action for a call.  What the kernel would refuse (loads out of bounds, a program that does not return) is harmless here, and ends. */
 static uint32_t action_for(const struct sock_fprog *filter, const struct seccomp_data *call)
 {
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
-    for (unsigned at = 0; at < filter->len; at++) {
+    for (size_t at = 0; at < filter->len; at++) {
         const struct sock_filter *i = &filter->filter[at];
         uint32_t operand = BPF_SRC(i->code) == BPF_X ? x : i->k;
         switch (BPF_CLASS(i->code)) {
@@ -120,84 +104,57 @@ static uint32_t action_for(const struct sock_fprog *filter, const struct seccomp
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-/* A trap counts: the program's handler takes it for an intruder, and our calls are made where signals are blocked.  So does a
-   supervisor's answer that may never come. */
-static bool spares(const struct sock_fprog *filter, const struct seccomp_data *call)
+/* Calls for which an error is as bad: who wakes nobody, waits for nobody, closes nothing or comes back from an end does harm of another kind, and
+   of what these look at nothing would be known. */
+static bool must_succeed(int nr)
 {
-    switch (action_for(filter, call) & SECCOMP_RET_ACTION_FULL) {
-    case SECCOMP_RET_ERRNO:
-    case SECCOMP_RET_TRACE:
-    case SECCOMP_RET_LOG:
-    case SECCOMP_RET_ALLOW: return true;
+    switch (nr) {
+    case SYS_getpid:
+    case SYS_gettid:
+    case SYS_clock_gettime:
+    case SYS_rt_sigprocmask:
+    case SYS_rt_sigreturn:
+    case SYS_futex:
+    case SYS_exit:
+    case SYS_exit_group:
+    case SYS_wait4:
+    case SYS_close:
+    case SYS_mmap: /* hints instead of places */
+    case SYS_madvise:
+    case SYS_munmap: return true;
     default: return false;
     }
 }
 
-/* What each of ours takes, with arguments that filters look at; pointers are 0.  Each needs what those above it need. */
-static const struct {
-    unsigned for_what;
-    int nr;
-    unsigned long a[4];
-} needed[] = {
-    {SHUT_IN_LINE, SYS_getpid, {0}},
-    {SHUT_IN_LINE, SYS_write, {2}},
-    {SHUT_IN_LINE, SYS_rt_sigprocmask, {SIG_BLOCK, 0, 0, 8}},
-    {SHUT_IN_LINE, SYS_rt_sigpending, {0}}, /* where it fails (quiet_write): sshd's worker may write nothing, by RLIMIT_FSIZE */
-    {SHUT_IN_LINE, SYS_rt_sigtimedwait, {0}},
-    {SHUT_IN_PROFILE, SYS_openat, {(unsigned)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
-    {SHUT_IN_PROFILE, SYS_openat, {(unsigned)AT_FDCWD, 0, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600}},
-    {SHUT_IN_PROFILE, SYS_read, {3}},
-    {SHUT_IN_PROFILE, SYS_write, {3}},
-    {SHUT_IN_PROFILE, SYS_close, {3}},
-    {SHUT_IN_PROFILE, SYS_fstat, {3}},
-    {SHUT_IN_PROFILE, SYS_fcntl, {3, F_GETFD}},
-    {SHUT_IN_PROFILE, SYS_newfstatat, {(unsigned)AT_FDCWD}},
-    {SHUT_IN_PROFILE, SYS_readlinkat, {(unsigned)AT_FDCWD}},
-    {SHUT_IN_PROFILE, SYS_renameat2, {(unsigned)AT_FDCWD, 0, (unsigned)AT_FDCWD}},
-    {SHUT_IN_PROFILE, SYS_unlinkat, {(unsigned)AT_FDCWD}},
-    {SHUT_IN_PROFILE, SYS_uname, {0}},
-    {SHUT_IN_PROFILE, SYS_getppid, {0}},
-    {SHUT_IN_PROFILE, SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}},
-    {SHUT_IN_PROFILE, SYS_munmap, {0, 4096}},
-    {SHUT_IN_COLLECT, SYS_clone, {CLONE_FILES | CLONE_UNTRACED}},
-    {SHUT_IN_COLLECT, SYS_clone, {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM}},
-    {SHUT_IN_COLLECT, SYS_exit, {0}},
-    {SHUT_IN_COLLECT, SYS_exit_group, {0}},
-    {SHUT_IN_COLLECT, SYS_close_range, {0, ~0U, CLOSE_RANGE_UNSHARE}},
-    {SHUT_IN_COLLECT, SYS_wait4, {0}},
-    {SHUT_IN_COLLECT, SYS_gettid, {0}},
-    {SHUT_IN_COLLECT, SYS_futex, {0, 0 /* FUTEX_WAIT */}},
-    {SHUT_IN_COLLECT, SYS_futex, {0, 1 /* FUTEX_WAKE */}},
-    {SHUT_IN_COLLECT, SYS_nanosleep, {0}},
-    {SHUT_IN_COLLECT, SYS_getdents64, {3}},
-    {SHUT_IN_COLLECT, SYS_pread64, {3}},
-    {SHUT_IN_COLLECT, SYS_process_vm_readv, {1}},
-    {SHUT_IN_COLLECT, SYS_ioctl, {3, 0xc0606610 /* PAGEMAP_SCAN */}},
-    {SHUT_IN_COLLECT, SYS_mincore, {0, 4096}},
-    {SHUT_IN_COLLECT, SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}},
-    {SHUT_IN_COLLECT, SYS_madvise, {0, 4096, MADV_DONTNEED}},
-    {SHUT_IN_COLLECT, SYS_rt_tgsigqueueinfo, {1, 1, 33}},
-    {SHUT_IN_COLLECT, SYS_tgkill, {1, 1}},
-    {SHUT_IN_COLLECT, SYS_sched_yield, {0}},
-    {SHUT_IN_COLLECT, SYS_rt_sigaction, {33}},
-    {SHUT_IN_COLLECT, SYS_sigaltstack, {0}},
-    {SHUT_IN_COLLECT, SYS_setpriority, {0}},
-    {SHUT_IN_COLLECT, SYS_sched_getaffinity, {0}},
-    {SHUT_IN_COLLECT, SYS_prlimit64, {0}},
-    {SHUT_IN_COLLECT, SYS_sysinfo, {0}},
-    {SHUT_IN_COLLECT, SYS_kill, {1, SIGKILL}},
-};
+enum answer { ALLOWED, REFUSED, KILLED };
+
+/* A trap counts as a kill: the program's handler takes it for an intruder, and our calls are made where signals are blocked.  So does a
+   supervisor's answer that may never come. */
+static enum answer answer_to(const struct sock_fprog *filter, const struct shut_in_call *c)
+{
+    struct seccomp_data call = {.nr = c->nr, .arch = ARCHITECTURE};
+    for (unsigned n = 0; n < 6; n++) call.args[n] = (uint64_t)c->a[n];
+    switch (action_for(filter, &call) & SECCOMP_RET_ACTION_FULL) {
+    case SECCOMP_RET_LOG:
+    case SECCOMP_RET_ALLOW: return ALLOWED;
+    case SECCOMP_RET_ERRNO:
+    case SECCOMP_RET_TRACE: return must_succeed(c->nr) ? KILLED : REFUSED;
+    default: return KILLED;
+    }
+}
 
 static unsigned kills_for(const struct sock_fprog *filter)
 {
     unsigned all = 0;
-    for (unsigned i = 0; i < sizeof needed / sizeof *needed; i++) {
-        struct seccomp_data call = {.nr = needed[i].nr, .arch = ARCHITECTURE};
-        for (unsigned n = 0; n < 4; n++) call.args[n] = needed[i].a[n];
-        if (!spares(filter, &call)) all |= needed[i].for_what;
+    enum answer before = ALLOWED;
+    for (unsigned i = 0; i < sizeof shut_in_calls / sizeof *shut_in_calls; i++) {
+        const struct shut_in_call *c = &shut_in_calls[i];
+        if ((c->why & SHUT_IN_INSTEAD) && before == ALLOWED) continue;
+        before = answer_to(filter, c);
+        if (before == KILLED) all |= c->why & ~SHUT_IN_INSTEAD;
     }
-    if (all & SHUT_IN_LINE) all |= SHUT_IN_PROFILE;
-    if (all & SHUT_IN_PROFILE) all |= SHUT_IN_COLLECT;
+    if (all & OS_WITHHELD_ABOVE(SHUT_IN_LINE)) all |= OS_WITHHELD_ABOVE(SHUT_IN_PROFILE);
+    if (all & OS_WITHHELD_ABOVE(SHUT_IN_PROFILE)) all |= OS_WITHHELD_ABOVE(SHUT_IN_COLLECT);
     return all;
 }
 
@@ -216,17 +173,57 @@ static bool installed(long nr, const long a[6], long result)
     return result > 0 && nr == SYS_seccomp && (a[1] & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
 }
 
+/* What cannot be read the kernel refuses. */
+static bool can_read(const void *from, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)from, last = at + bytes - 8;
+    if (last < at || !os_can_read(last)) return false;
+    for (; at < last; at = (at & ~(OS_PAGE - 1)) + OS_PAGE)
+        if (!os_can_read(at)) return false;
+    return true;
+}
+
+static bool can_read_filter(const struct sock_fprog *filter)
+{
+    return can_read(filter, sizeof *filter) && filter->len > 0 && filter->len <= BPF_MAXINSNS &&
+           can_read(filter->filter, filter->len * sizeof *filter->filter);
+}
+
+/* Where nothing is answered nobody is to ask: no handler may be able to return, and libc, whose first thread brings its own handler of signal 33,
+   looks in it who it is. */
+static void leave_signals(void)
+{
+    control_page_end();
+    dump_signal_ignore(true);
+}
+
+static void take_signals(void)
+{
+    dump_signal_ignore(false);
+    control_page_start();
+}
+
 long shut_in_call(long nr, const long a[6])
 {
-    /* A child that borrows our memory filters only itself.  And nothing is added to all: not even who we are may then be asked. */
-    if ((atomic_load(&kills) & ALL) == ALL || process_is_borrowed()) return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    /* A child that borrows our memory filters only itself. */
+    if (process_is_borrowed()) return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     bool strict = a[0] == (nr == SYS_prctl ? (long)PR_SET_SECCOMP : (long)SECCOMP_SET_MODE_STRICT) &&
                   (nr != SYS_prctl || a[1] == SECCOMP_MODE_STRICT);
-    if (!(atomic_fetch_add(&kills, ON_ITS_WAY) & SHUT_IN_COLLECT)) collection_settle();
+    const struct sock_fprog *filter = (const struct sock_fprog *)a[2];
+    bool collects = !shut_in_already(SHUT_IN_COLLECT);
+    os_withhold_begin();
+    if (collects) collection_settle();
+    /* What it kills for is known before it is up: a handler may run in between, malloc in another thread. */
+    bool known = strict || (!shut_in_already(SHUT_IN_LINE) && can_read_filter(filter));
+    unsigned more = strict ? STRICT : known ? kills_for(filter) : 0;
+    bool leave = collects && (more & OS_WITHHELD_ABOVE(SHUT_IN_COLLECT));
+    if (leave) leave_signals();
+    os_withhold_meanwhile(more & ~(unsigned)OS_MAPPING); /* that it is refused must not make malloc fail */
     long result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    /* Now the filter is known to be readable: programs ask with NULL whether there are filters. */
-    if (installed(nr, a, result)) atomic_fetch_or(&kills, strict ? ALL : kills_for((const struct sock_fprog *)a[2]));
-    atomic_fetch_sub(&kills, ON_ITS_WAY);
+    bool is_up = installed(nr, a, result);
+    if (is_up && !known) more = kills_for(filter);
+    if (leave && !is_up) take_signals();
+    os_withhold_end(is_up ? more : 0);
     return result;
 }
 

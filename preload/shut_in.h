@@ -3,10 +3,11 @@
    more, and the program lives.
 
    1. What a filter says is not tried but computed: its program comes by here on its way to the kernel, and is run for the calls that
-      we would make (seccomp(2); the instructions are those of S. McCanne and V. Jacobson, "The BSD Packet Filter", USENIX 1993).  Calls
-      that are answered with an error are no harm.
+      we would make (shut_in_calls.h), with the registers that they have (seccomp(2); the instructions are those of S. McCanne and V. Jacobson,
+      "The BSD Packet Filter", USENIX 1993).  Most calls that are answered with an error are no harm.
       What is done not for these, but at the program's own calls so that they can be (the threads it begins, its handlers, its exec), is
-      left out as well once they cannot.
+      left out as well once they cannot.  malloc, which cannot be left out, does without the calls that it would be killed for (os.h).
+      The control page goes, so that nobody sends a signal any more that nobody answers, and the one of the `signal` key is ignored.
    2. A filter counts for the whole process, also where only one thread has it, and for its forked children, who have it too.
    3. Not seen: one that was there before our start (containers have one, which kills for nothing that we do), and one by a bare
       system call.

@@ -52,6 +52,7 @@ static void on_signal33(int sig, void *info_, void *context)
     siginfo_t *info = info_;
     uint64_t value = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
     if (info->si_code == SI_QUEUE && value >> 48 == SIGNAL33_MAGIC) {
+        if (shut_in_already(SHUT_IN_COLLECT)) return; /* a late one */
         if ((value >> 40 & 0xff) == SIGNAL33_STOP) {
             stop_arrived((uint32_t)value, context);
         } else {

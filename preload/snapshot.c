@@ -6,6 +6,7 @@
 #include "preload/own_memory.h"
 #include "preload/process.h"
 #include "preload/raw_clone.h"
+#include "preload/shut_in.h"
 #include "preload/signal33.h"
 
 #include <errno.h>
@@ -102,6 +103,7 @@ static void child(void *unused)
 
 void snapshot_reap(void)
 {
+    if (shut_in_already(SHUT_IN_COLLECT)) return; /* one of before is a zombie */
     uint32_t pid = atomic_load(&process->snapshot), stuck = atomic_load(&process->stuck);
     if (unlikely(stuck) && raw_syscall(SYS_wait4, stuck, NULL, __WALL | WNOHANG, NULL) != 0)
         atomic_compare_exchange_strong(&process->stuck, &stuck, 0);
@@ -127,6 +129,7 @@ bool snapshot_was_taken(uint32_t pid)
 
 bool snapshot_is_shown(uint32_t pid)
 {
+    if (shut_in_already(SHUT_IN_COLLECT)) return false; /* it cannot be reaped: a wait that skipped it would find it again */
     if (pid == 0 || (pid != atomic_load(&process->latest) && pid != atomic_load(&process->stuck))) return false;
     if (pid == atomic_load(&process->snapshot) || pid == atomic_load(&process->stuck)) {
         snapshot_reap();
@@ -182,7 +185,7 @@ void snapshot_end_if_stuck(void)
 void snapshot_wait(unsigned milliseconds)
 {
     const struct timespec ms = {0, 1000000};
-    for (unsigned i = 0; i < milliseconds && atomic_load(&process->snapshot) != 0; i++) {
+    for (unsigned i = 0; i < milliseconds && atomic_load(&process->snapshot) != 0 && !shut_in_already(SHUT_IN_COLLECT); i++) {
         snapshot_reap();
         if (atomic_load(&process->snapshot) != 0) raw_syscall(SYS_nanosleep, &ms, NULL);
     }

@@ -14,11 +14,10 @@
    a thread, its trace cache goes stale after dlclose, and it cannot be loaded before start-up.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sampler/walk_trace.h"
-#include "heap/syscall.h"
+#include "heap/os.h"
 #include "sampler/cfi.h"
 #include "sampler/module.h"
 
-#include <errno.h>
 #include <ucontext.h>
 
 #define SETS 4096
@@ -120,13 +119,7 @@ static ALWAYS_INLINE uintptr_t code_at(uintptr_t address)
     return walk_code_at((const uintptr_t *)address);
 }
 
-/* The kernel copies the set in before it looks at the bad `how`, so EFAULT tells.  The trick is
-   Abseil's (address_is_readable.cc); unlike pipes or process_vm_readv it needs no descriptor and is
-   allowed by every seccomp filter that lets libc run. */
-bool walk_readable(uintptr_t address)
-{
-    return raw_syscall(SYS_rt_sigprocmask, -1L, address, 0L, 8L) != -EFAULT;
-}
+bool walk_readable(uintptr_t address) { return os_can_read(address); }
 
 /* A frame record (saved fp, return address) lies at `fp`: a guess, so everything is checked.
    `*page` remembers the last page that was readable. */

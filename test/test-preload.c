@@ -149,6 +149,7 @@ static const struct run runs[] = {
      "sample:all,collect:reclaim,reclaim_delay:0,nursery:64K,leaks:every=20ms,exit:profile", NULL, 0, "lived", NULL},
     {"a seccomp filter for each thread", "sandbox-threads", "each", "sample:all,leaks:every=1ms,collect:report,exit:report", NULL, 0, "lived",
      "nothing lost"},
+    {"seccomp filters that are refused", "sandbox-each", "bad pointers", "leaks:every=20ms,collect:report,exit:report", NULL, 0, "refused", "SUMMARY: Gleaner: "},
     {"phases under a limit", "limit-phases", NULL, NULL, NULL, 0, "had its memory", NULL},
     {"small limit", "small-limit", NULL, NULL, NULL, 0, "limits mean", NULL},
     {"before and after everything", "early", "@libplugin-lib.so", NULL, NULL, 0, "destructor ran",

@@ -61,7 +61,7 @@ int gleaner_shim_munmap(void *at, size_t n)
 }
 int gleaner_shim_madvise(void *at, size_t n, int advice)
 {
-    return raw_syscall(SYS_madvise, at, n, advice) < 0 ? -1 : 0;
+    return os_advise(at, n, advice) < 0 ? -1 : 0;
 }
 int gleaner_shim_mprotect(void *at, size_t n, int prot)
 {
@@ -135,9 +135,9 @@ int gleaner_shim_setspecific(pthread_key_t key, const void *value)
 /* Its mutexes: a futex word at the start of the pthread_mutex_t (Drepper, "Futexes Are Tricky",
    mutex 2), so that a lock checker which wraps pthread_mutex_lock, and allocates there, does not
    see them. */
-static _Atomic int *word(pthread_mutex_t *m)
+static _Atomic uint32_t *word(pthread_mutex_t *m)
 {
-    return (_Atomic int *)(void *)m;
+    return (_Atomic uint32_t *)(void *)m;
 }
 
 int gleaner_shim_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
@@ -147,23 +147,23 @@ int gleaner_shim_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
 }
 int gleaner_shim_mutex_trylock(pthread_mutex_t *m)
 {
-    int none = 0;
+    uint32_t none = 0;
     return atomic_compare_exchange_strong(word(m), &none, 1) ? 0 : EBUSY;
 }
 int gleaner_shim_mutex_lock(pthread_mutex_t *m)
 {
-    int seen = 0;
+    uint32_t seen = 0;
     if (atomic_compare_exchange_strong(word(m), &seen, 1)) return 0;
     if (seen != 2) seen = atomic_exchange(word(m), 2);
     while (seen != 0) {
-        raw_syscall(SYS_futex, word(m), FUTEX_WAIT_PRIVATE, 2, 0);
+        os_wait_changed(word(m), 2, 100000000); /* but not for ever: who would wake us may not be allowed to */
         seen = atomic_exchange(word(m), 2);
     }
     return 0;
 }
 int gleaner_shim_mutex_unlock(pthread_mutex_t *m)
 {
-    if (atomic_exchange(word(m), 0) == 2) raw_syscall(SYS_futex, word(m), FUTEX_WAKE_PRIVATE, 1);
+    if (atomic_exchange(word(m), 0) == 2) os_wake_one(word(m));
     return 0;
 }
 int gleaner_shim_mutexattr(pthread_mutexattr_t *a)
