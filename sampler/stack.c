@@ -254,13 +254,14 @@ static uint32_t take(uintptr_t *frames, unsigned room, bool *one_frame)
         flags = STACK_EARLY;
         atomic_fetch_add_explicit(&count_early, 1, memory_order_relaxed);
     }
-    if (n > stack_depth_limit) n = stack_depth_limit, flags |= STACK_CUT;
+    /* As found: that only one frame is kept says nothing of the unwinder. */
     if (unlikely(n == 1)) {
         flags |= STACK_ONE_FRAME;
         atomic_fetch_add_explicit(&count_one_frame, 1, memory_order_relaxed);
     }
     unwind_judge(n);
     if (one_frame) *one_frame = n == 1;
+    if (n > stack_depth_limit) n = stack_depth_limit, flags |= STACK_CUT;
     return intern(frames, n, flags, module_epoch());
 }
 
@@ -295,13 +296,14 @@ static ALWAYS_INLINE uint32_t take_again(struct stack_cache *c, const struct wal
     unsigned n = t->count;
     if (unlikely(n == 0)) return take(c->frames, stack_depth_limit + OWN_FRAMES, one_frame);
     if (unlikely(c->epoch != t->generation)) forget_nodes(c, t->generation);
+    const unsigned found = n + (end == WALK_FULL); /* or more */
     if (unlikely(end == WALK_FULL)) flags = STACK_CUT;
-    if (unlikely(n == 1)) {
+    if (unlikely(found == 1)) {
         flags |= STACK_ONE_FRAME;
         atomic_fetch_add_explicit(&count_one_frame, 1, memory_order_relaxed);
     }
-    unwind_judge(n);
-    if (one_frame) *one_frame = n == 1;
+    unwind_judge(found);
+    if (one_frame) *one_frame = found == 1;
     if (unlikely(flags != t->root)) {
         t->root = flags;
         kept = 0;

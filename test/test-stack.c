@@ -227,6 +227,27 @@ START_TEST(depth_is_kept)
 }
 END_TEST
 
+/* That no more is wanted does not mean that no more was found. */
+START_TEST(one_frame_is_wanted)
+{
+    static const struct sampler_options options = {.depth = 1};
+    uint32_t ids[2];
+    bool one_frame[2] = {true, true};
+    unsigned flags;
+    struct stack_stats stats;
+    stack_start(&options);
+    ids[0] = stack_capture(&one_frame[0]);
+    ids[1] = stack_capture_cached(&cache, &one_frame[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_uint_eq(stack_get(ids[i], NULL, 0, &flags), 1);
+        ck_assert_uint_eq(flags, STACK_CUT);
+        ck_assert(!one_frame[i]);
+    }
+    stack_stats(&stats);
+    ck_assert_uint_eq(stats.one_frame, 0);
+}
+END_TEST
+
 static uintptr_t interrupted_frames[64];
 static unsigned interrupted_depth;
 
@@ -338,6 +359,7 @@ int main(void)
     tcase_add_test(t, captures_wander);
     tcase_add_test(t, deep_recursion);
     tcase_add_test(t, depth_is_kept);
+    tcase_add_test(t, one_frame_is_wanted);
     tcase_add_test(t, signal_handler);
     tcase_add_test(t, own_frames);
     tcase_add_test(t, print);
