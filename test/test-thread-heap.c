@@ -171,6 +171,144 @@ START_TEST(test_no_sharing_with_the_gone)
 }
 END_TEST
 
+/* ---- tables that change hands ---- */
+
+#define TABLE 64
+
+struct table {
+    void **block;
+    unsigned n;
+    size_t size;
+    uint64_t random;
+};
+
+static unsigned of_others(const struct table *t)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < t->n; i++)
+        n += atomic_load(&pool_of(t->block[i], t->size > SMALL_MAX)->owner) != heap_tls.heap;
+    return n;
+}
+
+static void replace(struct table *t, unsigned times)
+{
+    while (times-- > 0) {
+        t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+        void **block = &t->block[(t->random >> 33) % t->n];
+        heap_free_fast(*block);
+        *block = heap_malloc_fast(t->size, HEAP_MALLOC);
+    }
+}
+
+static void fill(struct table *t)
+{
+    for (unsigned i = 0; i < t->n; i++) t->block[i] = heap_malloc_fast(t->size, HEAP_MALLOC);
+}
+
+static void empty(struct table *t)
+{
+    for (unsigned i = 0; i < t->n; i++) heap_free_fast(t->block[i]);
+}
+
+struct lane {
+    struct table table;
+    pthread_barrier_t *turn;
+    unsigned at_first, at_last;
+};
+
+#define ROUNDS 40
+
+static void *work_on(void *arg)
+{
+    struct lane *l = arg;
+    heap_free_fast(heap_malloc_fast(l->table.size, HEAP_MALLOC)); /* the first block sorts out all */
+    l->at_first = of_others(&l->table);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        replace(&l->table, 2 * BIN_BEAT);
+        pthread_barrier_wait(l->turn);
+    }
+    l->at_last = of_others(&l->table);
+    empty(&l->table);
+    heap_thread_exit();
+    return NULL;
+}
+
+static uint32_t on_due_at_once(struct heap_thread_hook *h, unsigned class, size_t words, unsigned *n)
+{
+    (void)h;
+    (void)class;
+    (void)words;
+    *n = 1;
+    return 0;
+}
+
+/* Two threads that go on with each other's tables come to have blocks of their own pools, both, whether what they share with the other
+   would be lines of the program's or of state bytes. */
+START_TEST(test_tables_change_hands)
+{
+    static const struct heap_hooks every = {.due = on_due_at_once};
+    static const size_t sizes[] = {16, 64, 416, 768, 2048, 5120};
+    for (unsigned sampled = 0; sampled < 2; sampled++)
+        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            void *block[2][TABLE];
+            pthread_barrier_t turn;
+            pthread_barrier_init(&turn, NULL, 2);
+            heap_set_hooks(sampled ? &every : NULL);
+            struct table kept = {block[0], TABLE, sizes[s], 1};
+            struct lane lane = {{block[1], TABLE, sizes[s], 2}, &turn, 0, 0};
+            for (unsigned i = 0; i < TABLE; i++) /* every other slot is the thread's */
+                for (unsigned k = 0; k < 2; k++) block[k][i] = heap_malloc_fast(sizes[s], HEAP_MALLOC);
+            pthread_t t;
+            ck_assert_int_eq(pthread_create(&t, NULL, work_on, &lane), 0);
+            for (unsigned i = 0; i < ROUNDS; i++) {
+                replace(&kept, 2 * BIN_BEAT);
+                pthread_barrier_wait(&turn);
+            }
+            pthread_join(t, NULL);
+            heap_set_hooks(NULL);
+            pthread_barrier_destroy(&turn);
+            ck_assert_uint_eq(lane.at_first, TABLE);
+            ck_assert_uint_le(lane.at_last, TABLE / 4); /* the last ones are met seldom */
+            ck_assert_uint_eq(of_others(&kept), 0);
+            assert_sound();
+            empty(&kept);
+            heap_trim();
+        }
+}
+END_TEST
+
+static void *go_on_alone(void *arg)
+{
+    struct table *t = arg;
+    for (unsigned i = 0; i < 40; i++) replace(t, t->n);
+    heap_thread_exit();
+    return NULL;
+}
+
+/* An owner that sleeps would take nothing back: a thread that works on what another has built needs little memory
+   beside it, however much that is. */
+START_TEST(test_owner_asleep)
+{
+    enum { N = 20000 };
+    static void *block[N];
+    static const size_t sizes[] = {16, 416, 2048};
+    for (unsigned s = 0; s < 3; s++) {
+        struct heap_stats before, after;
+        struct table t = {block, N, sizes[s], 3};
+        heap_trim();
+        fill(&t);
+        heap_stats(&before);
+        run(go_on_alone, &t);
+        heap_stats(&after);
+        ck_assert_uint_ge(N * sizes[s], 256 * KIB);
+        /* what is lent, what a bin holds, and the pools that are begun */
+        ck_assert_uint_le(after.pool_bytes - before.pool_bytes, 64 * KIB + 128 * sizes[s] + 2 * 256 * KIB);
+        assert_sound();
+        empty(&t);
+    }
+}
+END_TEST
+
 /* ---- beats ---- */
 
 static uint32_t gap;        /* blocks between two sample points */
@@ -264,6 +402,8 @@ int main(void)
     tcase_add_test(t, test_false_sharing);
     tcase_add_test(t, test_returned_to_owner);
     tcase_add_test(t, test_no_sharing_with_the_gone);
+    tcase_add_test(t, test_tables_change_hands);
+    tcase_add_test(t, test_owner_asleep);
     tcase_add_test(t, test_sample_points_between_beats);
     tcase_add_test(t, test_decay_without_sampling);
     suite_add_tcase(s, t);
