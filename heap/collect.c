@@ -120,6 +120,13 @@ static void find_lost(struct verdict *v, const struct cut *cut, const struct whi
     groups_free(&groups);
 }
 
+static const char no_memory[] = "no memory for the collector's tables";
+
+static const char *why_no_roots(const struct roots *r)
+{
+    return r->no_memory ? no_memory : "not all roots could be looked at";
+}
+
 /* ---- what reclaim asks for beside it ---- */
 
 static void add_register(const uintptr_t *from, const uintptr_t *to, void *user)
@@ -157,7 +164,7 @@ static void mark_and_find(struct verdict *v, const struct cut *cut, const struct
     struct marker *m = NULL;
     present_start(&present, options->at_best);
     v->complete = false;
-    v->why_not = "no memory for the collector's tables";
+    v->why_not = no_memory;
     const struct roots_options which = {.part = options->frozen ? ROOTS_FROZEN : ROOTS_ALL, .at_best = options->at_best,
                                         .shared_most = COLLECT_SHARED_MOST, .maps = options->maps,
                                         .unfrozen = options->unfrozen, .n_unfrozen = options->n_unfrozen,
@@ -167,7 +174,7 @@ static void mark_and_find(struct verdict *v, const struct cut *cut, const struct
     v->root_bytes = roots.bytes;
     v->rings = has_rings(&roots.maps);
     if (!roots.complete) {
-        v->why_not = "not all roots could be looked at";
+        v->why_not = why_no_roots(&roots);
         goto done_roots;
     }
     if (!white_make(&white, WHITE_LIVE)) goto done_roots;
@@ -196,7 +203,7 @@ static void mark_and_find(struct verdict *v, const struct cut *cut, const struct
     uint64_t sweeping = collect_clock();
     if (!mark_complete(m) || !roots.complete) {
         v->complete = false;
-        v->why_not = "not all memory could be looked at";
+        v->why_not = roots.no_memory ? no_memory : "not all memory could be looked at";
     } else find_lost(v, cut, &white, &roots, &present, options);
     v->sweep_ns = collect_clock() - sweeping;
     mark_end(m);
@@ -280,13 +287,13 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     struct marker *m = NULL;
     present_start(&present, options->at_best);
     of->complete = false;
-    of->why_not = "no memory for the collector's tables";
+    of->why_not = no_memory;
     const struct roots_options which = {.part = ROOTS_ALL, .at_best = options->at_best,
                                         .shared_most = COLLECT_SHARED_MOST};
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     of->roots = collect_clock() - began;
     if (!roots.complete) {
-        of->why_not = "not all roots could be looked at";
+        of->why_not = why_no_roots(&roots);
         goto done_roots;
     }
     if (!white_make(&white, WHITE_YOUNG)) goto done_roots;

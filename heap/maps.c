@@ -131,7 +131,10 @@ bool maps_read(struct maps *to, const char *path)
     for (size_t room = FIRST_ROOM; room <= MOST_ROOM; room *= 4) {
         size_t bytes = list_bytes(room) + TEXT_BYTES;
         char *memory = os_map(bytes);
-        if (!memory) return false;
+        if (!memory) {
+            to->no_memory = true;
+            return false;
+        }
         *to = (struct maps){.map = (struct map *)memory, .room = room};
         struct proc_text text;
         bool opened = proc_open(&text, AT_FDCWD, path, memory + list_bytes(room), TEXT_BYTES) == 0;

@@ -25,11 +25,12 @@ struct map {
 struct maps {
     struct map *map; /* by ascending address */
     size_t count, room;
+    bool no_memory; /* why maps_read said false */
 };
 
 /* Reads the mappings of the process that `path` belongs to ("/proc/self/maps"; "/proc/thread-self/maps" works also
    after the main thread has ended).  Leaves out the memory that it maps for the list itself.  Raw system calls and
-   mappings of its own only; opens one descriptor and closes it.  False without /proc or memory: `to` is empty. */
+   mappings of its own only; opens one descriptor and closes it.  False without /proc or memory (no_memory): `to` is empty. */
 bool maps_read(struct maps *to, const char *path);
 void maps_free(struct maps *);
 

@@ -116,6 +116,7 @@ static void add_root(struct roots *r, uintptr_t from, uintptr_t to, enum root_ki
     if (r->count == r->room) {
         struct root *more = grow(r->root, r->count, &r->room, sizeof *r->root, FIRST_ROOTS);
         if (!more) {
+            r->no_memory = true;
             r->complete = false;
             return;
         }
@@ -271,8 +272,8 @@ static void find_rest_of_shared(struct finder *f)
     if (more) find_each(f, USE_FILE, MOST_BY_MINCORE);
     present_end(&f->present);
     f->present = by_tables;
-    f->to->complete =
-        complete; /* that mincore does not see what is swapped out of private memory is no matter here */
+    /* That mincore does not see what is swapped out of private memory is no matter here. */
+    f->to->complete = complete && !f->to->no_memory;
 }
 
 /* Calls look for every mapping in a range, cut to it, that `wanted` picks. */
@@ -396,6 +397,7 @@ static void finish(struct finder *f)
     present_end(&f->present);
     if (f->leave_out.incomplete || f->stacks.incomplete || f->unfrozen.incomplete ||
         r->blind.incomplete) {
+        r->no_memory = true; /* nothing else makes a set of ranges incomplete */
         r->complete = false;
     }
     ranges_free(&f->leave_out);
@@ -412,6 +414,7 @@ void roots_find(struct roots *to, const struct cut *cut, const struct roots_opti
         to->maps_lent = true;
     } else if (!maps_read(&to->maps, "/proc/thread-self/maps") &&
                !maps_read(&to->maps, "/proc/self/maps")) {
+        to->no_memory = to->maps.no_memory;
         to->complete = false;
         return;
     }

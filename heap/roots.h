@@ -40,6 +40,7 @@ struct roots {
     uint64_t bytes; /* of all roots */
     uintptr_t at;   /* while roots_each_words calls: the address of the first word, which may have been copied */
     bool complete;  /* false: something could not be looked at; nothing may be declared lost */
+    bool no_memory; /* that is so for want of memory for our own lists */
 };
 
 enum roots_part {

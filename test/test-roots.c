@@ -227,7 +227,7 @@ START_TEST(test_devices)
         uintptr_t from = (uintptr_t)at + (uintptr_t)i * PAGE;
         list[i] = (struct map){from, from + PAGE, kinds[i], true, true, false, true, false, 0};
     }
-    struct maps maps = {list, 4, 4};
+    struct maps maps = {.map = list, .count = 4, .room = 4};
     struct cut cut = {0};
     struct roots_options options = {.part = ROOTS_ALL, .maps = &maps};
     struct roots r;
@@ -555,20 +555,32 @@ START_TEST(test_out_of_memory)
     char *at = map(2 * PAGE, MAP_PRIVATE);
     hide(at, 1);
     mprotect(at, PAGE, PROT_NONE);
-    bool said = false;
-    for (unsigned n = 0; n < 12; n++) {
-        struct cut cut = {0};
-        struct roots_options options = {.part = ROOTS_ALL};
-        struct roots r;
-        os_fail_mappings(n, 1);
-        find(&r, &cut, &options);
-        size_t hits = delivered(&r, 1, NULL);
-        os_fail_mappings(0, 0);
-        ck_assert_msg(!r.complete || hits == 1, "mapping %u", n);
-        said = said || !r.complete;
-        roots_free(&r);
+    /* More roots than the list has room for at first, when it comes to the shared ones. */
+    enum { SHARED = 10001 };
+    char *shared = map(SHARED * PAGE, MAP_SHARED);
+    for (size_t i = 0; i < SHARED; i += 2) shared[i * PAGE] = 1;
+    hide(shared + (SHARED - 1) * PAGE + 16, 2);
+    static const enum roots_part parts[] = {ROOTS_ALL, ROOTS_FROZEN};
+    static const unsigned times[] = {1, 1000};
+    for (unsigned p = 0; p < 4; p++) {
+        bool said = false, done = false;
+        for (unsigned n = 0; n < 24; n++) {
+            struct cut cut = {0};
+            struct roots_options options = {.part = parts[p / 2]};
+            struct roots r;
+            os_fail_mappings(n, times[p % 2]);
+            find(&r, &cut, &options);
+            size_t hits = delivered(&r, 1, NULL) == 1 && delivered(&r, 2, NULL) == 1;
+            os_fail_mappings(0, 0);
+            ck_assert_msg(!r.complete || hits, "mapping %u", n);
+            ck_assert_msg(r.complete != r.no_memory, "mapping %u", n);
+            said = said || !r.complete;
+            done = r.complete;
+            roots_free(&r);
+        }
+        ck_assert(said && done);
     }
-    ck_assert(said);
+    munmap(shared, SHARED * PAGE);
 }
 END_TEST
 
