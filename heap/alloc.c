@@ -32,7 +32,7 @@ static ALWAYS_INLINE unsigned sample_points(struct thread_heap *h, struct bin *b
     b->counted += (uint64_t)(b->left_start - b->left);
     if (b->follow > 0) follow = b->follow - 1;
     else if (heap_hooks->due) follow = heap_hooks->due(&h->hook, b->class, class_size[b->class] / 8, &n);
-    int64_t left = unlikely(every_block()) ? 0 : follow < b->beat ? follow : b->beat;
+    int64_t left = unlikely(every_block()) ? 0 : follow < BIN_BEAT ? follow : BIN_BEAT;
     b->follow = follow - left;
     b->left = b->left_start = left;
     return heap_tls.suspended ? 0 : n;
@@ -136,12 +136,13 @@ void *heap_malloc_due(struct bin *b, size_t asked, enum heap_source source, cons
     unsigned class = b->class;
     bool first = b->left_start == 0 && b->counted == 0, now_and_then = (++h->ticks & 15) == 0;
     thread_heap_notice_hooks(h);
-    if (unlikely(first)) bin_unshare(h, b);
-    /* Where every block comes this way, there are no beats but ticks. */
-    else if (b->left_start > 0 || (h->ticks & (BIN_BEAT_SHORT - 1)) == 0) bin_part(h, b);
-    if (unlikely(b->n == 0)) {
-        b->left++; /* it is taken off again there */
-        return alloc_from(class, asked, source, caller);
+    /* Where every block comes this way, ticks are blocks and no beats. */
+    if (unlikely(first || (now_and_then && (b->left_start > 0 || (h->ticks & (16 * BIN_BEAT - 1)) == 0)))) {
+        bin_unshare(h, b);
+        if (unlikely(b->n == 0)) {
+            b->left++; /* it is taken off again there */
+            return alloc_from(class, asked, source, caller);
+        }
     }
     unsigned n = sample_points(h, b);
     void *block = b->slot[--b->n];

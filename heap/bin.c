@@ -26,7 +26,6 @@ void bin_open(struct bin *b, unsigned class)
     b->avail = b->full = b->avail_last = b->full_look = ID_NONE;
     b->max_cap = max_cap_of(class);
     b->cap = b->max_cap < 16 ? b->max_cap : 16;
-    b->beat = BIN_BEAT_SHORT;
     b->class = (uint8_t)class;
 }
 
@@ -332,108 +331,24 @@ void bin_flush(struct thread_heap *h, struct bin *b, size_t n)
     forget_registers();
 }
 
-/* ---- slots of other threads' pools ---- */
-
-static const struct thread_heap *running_owner(const struct thread_heap *h, struct pool *p)
-{
-    const struct thread_heap *owner = atomic_load_explicit(&p->owner, memory_order_relaxed);
-    if (likely(owner == h) || !owner) return NULL;
-    return atomic_load_explicit(&owner->state, memory_order_relaxed) == THREAD_HEAP_ACTIVE ? owner : NULL;
-}
-
-static void give_to_owner(struct pool *p, void *block, bool medium)
-{
-    mark_returned(block, medium);
-    returned(p, 1);
-}
-
-/* Pools and their state bytes are aligned, so no two slots touch one line, or have their state bytes in one. */
-static bool has_own_lines(unsigned class) { return class_size[class] % CACHE_LINE == 0; }
-static bool has_own_states(unsigned class, bool medium)
-{
-    return (class_size[class] >> (medium ? MEDIUM_GRANULE_SHIFT : SMALL_GRANULE_SHIFT)) % CACHE_LINE == 0;
-}
-
 void bin_unshare(struct thread_heap *h, struct bin *b)
 {
-    if (has_own_lines(b->class)) return;
+    if (class_size[b->class] % CACHE_LINE == 0) return; /* pools are aligned: no two slots touch one line */
     size_t kept = 0, n = b->n;
     for (size_t i = 0; i < n; i++) {
-        struct pool *p = pool_of(b->slot[i], false);
-        if (running_owner(h, p)) give_to_owner(p, b->slot[i], false);
-        else b->slot[kept++] = b->slot[i];
+        void *block = b->slot[i];
+        struct pool *p = pool_of(block, false);
+        struct thread_heap *owner = atomic_load_explicit(&p->owner, memory_order_relaxed);
+        if (owner == h || !owner ||
+            atomic_load_explicit(&owner->state, memory_order_relaxed) != THREAD_HEAP_ACTIVE) {
+            b->slot[kept++] = block;
+            continue;
+        }
+        mark_returned(block, false);
+        returned(p, 1);
     }
     b->n = kept;
     count_given(b, n - kept);
-}
-
-/* Over all bins at most an eighth of what is out of the pools is lent, or what is little anyway. */
-#define LENT_MAX_BIN (64 * KIB)
-#define LENT_MAX_LITTLE (4 * MIB)
-static _Atomic int64_t lent;
-
-static bool lend(struct bin *b)
-{
-    int64_t size = class_size[b->class], most = atomic_load_explicit(&heap_taken_bytes, memory_order_relaxed) / 8;
-    if (most < (int64_t)LENT_MAX_LITTLE) most = LENT_MAX_LITTLE;
-    if (b->lent + size > (int64_t)LENT_MAX_BIN || atomic_load_explicit(&lent, memory_order_relaxed) + size > most) return false;
-    b->lent += (uint32_t)size;
-    atomic_fetch_add_explicit(&lent, size, memory_order_relaxed);
-    return true;
-}
-
-/* Who allocates takes back what was lent to him sooner or later. */
-static void forget_lent(struct bin *b)
-{
-    if (b->lent == 0) return;
-    atomic_fetch_sub_explicit(&lent, b->lent, memory_order_relaxed);
-    b->lent = 0;
-}
-
-static bool rival_allocates(struct bin *b, const struct thread_heap *rival)
-{
-    uint64_t allocated = bin_allocated(rival->bin[b->class]), before = b->rival_allocated;
-    b->rival_allocated = allocated;
-    return allocated != before;
-}
-
-#define PART_LOOK 16u /* slots at the top */
-
-void bin_part(struct thread_heap *h, struct bin *b)
-{
-    bool medium = class_is_medium(b->class), met = false, allocates = false;
-    const struct thread_heap *other = NULL;
-    size_t n = b->n, kept = n > PART_LOOK ? n - PART_LOOK : 0;
-    if (has_own_states(b->class, medium)) kept = n;
-    for (size_t i = kept; i < n; i++) {
-        void *block = b->slot[i];
-        struct pool *p = pool_of(block, medium);
-        const struct thread_heap *owner = running_owner(h, p);
-        if (unlikely(owner != NULL)) {
-            if (owner->number + 1 != b->rival) {
-                other = owner;
-            } else {
-                if (!met && (allocates = rival_allocates(b, owner))) forget_lent(b);
-                met = true;
-                if (allocates || lend(b)) {
-                    give_to_owner(p, block, medium);
-                    continue;
-                }
-            }
-        }
-        b->slot[kept++] = block;
-    }
-    if (other) {
-        b->rival = other->number + 1;
-        b->rival_allocated = bin_allocated(other->bin[b->class]);
-    }
-    b->n = kept;
-    if (kept < n) {
-        count_given(b, n - kept);
-        b->beat = BIN_BEAT_SHORT;
-    } else if (b->beat < BIN_BEAT) {
-        b->beat = (uint16_t)(b->beat * 2);
-    }
 }
 
 void bin_overflow(struct thread_heap *h, struct bin *b)

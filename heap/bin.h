@@ -10,17 +10,13 @@
       state byte and counted in its pool; the first one since the owner last looked puts the pool on
       the owner's notices.  No memory is needed for it, so a consumer can fall behind without bound.
 
-   3. False sharing.  A slot that is freed far from its neighbours' thread and popped again there splits
-      cache lines between two threads for as long as it is reused: one of the program's (E. D. Berger et al., "Hoard",
-      ASPLOS 2000: passively induced false sharing), and one of ours, since the state bytes of 64 granules lie together.  Where cores are
-      far apart the latter costs more, twice the time of a server whose threads take over each other's blocks.  The fast paths know no
-      owners, so slow paths sort such slots out: all of them before a bin hands out its first block (bin_unshare), and at every
-      beat those that come next (bin_part).
-      An owner that sleeps does not take back what it is given, and who gave it needs memory in its place.  So
-      slots go to an owner that allocates of their class at the time, but to others only up to a limit (`lent`).
+   3. False sharing.  A slot that is freed far from its neighbours' thread and popped again there splits a
+      cache line between two threads for as long as it is reused (E. D. Berger et al., "Hoard", ASPLOS 2000: passively induced false
+      sharing).  The fast paths know no owners, so the slow path sorts such slots out: before a bin hands out its first
+      block, and every few thousand blocks.
 
    4. Beats.  A program whose bins never run empty or over would come by no slow path.  So `left` is never set to more than
-      `beat`, which is short while there are slots to sort out; what a sample point is further away waits in `follow`.
+      BIN_BEAT; what a sample point is further away waits in `follow`.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef GLEANER_BIN_H
 #define GLEANER_BIN_H
@@ -35,13 +31,9 @@ struct bin {
     uint8_t class;
     bool busy;     /* a refill has happened since the last idle look (bin_idle) */
     uint16_t max_cap;
-    uint16_t beat; /* the most that `left` is set to: BIN_BEAT_SHORT to BIN_BEAT */
     uint32_t avail, full; /* heads of the lists of our pools, ID_NONE */
     uint32_t avail_last;
     uint32_t full_look; /* next full pool to look at for returned slots */
-    uint32_t rival; /* number + 1 of the heap that owned a slot of ours at the latest beat; 0: none */
-    uint32_t lent;  /* bytes given back to owners that did not allocate */
-    uint64_t rival_allocated; /* bin_allocated of the rival's bin at that beat */
     int64_t left_start; /* what `left` was set to; allocated = counted + left_start - left */
     int64_t follow;     /* blocks that may be handed out without a sample point after `left` is used up */
     uint64_t counted;
@@ -49,14 +41,7 @@ struct bin {
     void *slot[];
 };
 
-#define BIN_BEAT 1024u
-#define BIN_BEAT_SHORT 64u
-
-/* How many blocks a bin has handed out.  Of another thread's bin it is about right. */
-static inline uint64_t bin_allocated(const struct bin *b)
-{
-    return b->counted + (uint64_t)(b->left_start - b->left);
-}
+#define BIN_BEAT 1024
 
 /* Bytes of a bin of the class. */
 size_t bin_bytes(unsigned class);
@@ -79,9 +64,6 @@ void bin_unshare(struct thread_heap *, struct bin *);
 
 /* Slots of an owned pool became free: puts it where it belongs, in a list of the bin or back to its area. */
 void bin_pool_freed(struct bin *, struct pool *);
-
-/* At a beat: gives back, of the slots that come next, those of one other running heap (above, 3), and sets the next beat. */
-void bin_part(struct thread_heap *, struct bin *);
 
 /* Gives back one slot of no bin (from a thread without a heap). */
 void slot_return(void *block, unsigned class);

@@ -29,7 +29,7 @@ static void count_class(unsigned class, struct heap_class_stats *s)
     struct thread_heap *h;
     for (uint32_t i = 0; (h = thread_heap_by_number(i)) != NULL; i++) {
         const struct bin *b = h->bin[class];
-        allocated += bin_allocated(b);
+        allocated += b->counted + (uint64_t)(b->left_start - b->left);
         live += b->taken - (int64_t)b->n;
     }
     s->size = class_size[class];
