@@ -1,5 +1,4 @@
-/* Bins and beats: slots go back to their pools in whichever order they are freed; slots whose neighbours another thread has go back to it,
-   unless it sleeps and that would cost much memory, sample points stay where they were
+/* Bins and beats: slots go back to their pools in whichever order they are freed; slots whose neighbours another thread has go back to it, sample points stay where they were
    drawn however far away they are, and memory decays in programs that only allocate and free.
    SPDX-License-Identifier: LGPL-2.1-or-later */
 #undef NDEBUG
