@@ -122,9 +122,9 @@ static void find_lost(struct verdict *v, const struct cut *cut, const struct whi
 
 static const char no_memory[] = "no memory for the collector's tables";
 
-static const char *why_no_roots(const struct roots *r)
+static const char *why_not(const struct roots *r, const char *otherwise)
 {
-    return r->no_memory ? no_memory : "not all roots could be looked at";
+    return r->no_memory ? no_memory : otherwise;
 }
 
 /* ---- what reclaim asks for beside it ---- */
@@ -174,7 +174,7 @@ static void mark_and_find(struct verdict *v, const struct cut *cut, const struct
     v->root_bytes = roots.bytes;
     v->rings = has_rings(&roots.maps);
     if (!roots.complete) {
-        v->why_not = why_no_roots(&roots);
+        v->why_not = why_not(&roots, "not all roots could be looked at");
         goto done_roots;
     }
     if (!white_make(&white, WHITE_LIVE)) goto done_roots;
@@ -203,7 +203,7 @@ static void mark_and_find(struct verdict *v, const struct cut *cut, const struct
     uint64_t sweeping = collect_clock();
     if (!mark_complete(m) || !roots.complete) {
         v->complete = false;
-        v->why_not = roots.no_memory ? no_memory : "not all memory could be looked at";
+        v->why_not = why_not(&roots, "not all memory could be looked at");
     } else find_lost(v, cut, &white, &roots, &present, options);
     v->sweep_ns = collect_clock() - sweeping;
     mark_end(m);
@@ -293,7 +293,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     roots_find(&roots, cut, &which); /* before anything of ours is mapped */
     of->roots = collect_clock() - began;
     if (!roots.complete) {
-        of->why_not = why_no_roots(&roots);
+        of->why_not = why_not(&roots, "not all roots could be looked at");
         goto done_roots;
     }
     if (!white_make(&white, WHITE_YOUNG)) goto done_roots;
@@ -310,7 +310,7 @@ void collect_minor(const struct cut *cut, const struct collect_options *options,
     of->mark = collect_clock() - step;
     step = collect_clock();
     of->complete = remember_words(m, &white, cut->pointer_guard, &present) && mark_complete(m) && roots.complete;
-    of->why_not = of->complete ? NULL : "the remembered set could not be read";
+    of->why_not = of->complete ? NULL : why_not(&roots, "the remembered set could not be read");
     of->remember = collect_clock() - step;
     step = collect_clock();
     mark_drain(m);

@@ -64,12 +64,9 @@ static void read_by_file(struct reader *r, const struct root *root)
     for (uintptr_t from = root->from, to; from < root->to; from = to) {
         const struct map *m = maps_find(&r->roots->maps, from);
         to = m && m->to < root->to ? m->to : root->to;
-        if (m && m->readable) {
-            load(r, from, to, root->kind);
-        } else {
-            r->roots->complete = false;
-            if (!r->buffer) r->roots->no_memory = true;
-        }
+        if (m && m->readable) load(r, from, to, root->kind);
+        else if (!r->buffer) roots_lack_memory(r->roots);
+        else r->roots->complete = false;
     }
 }
 

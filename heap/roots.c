@@ -49,6 +49,7 @@ struct finder {
     enum root_kind kind;
     bool in_window;          /* what it finds there counts, too */
     bool by_file;            /* for emit */
+    bool in_part;            /* a look need not see all */
     uint64_t budget;         /* bytes left to find */
     struct cut_range bounds; /* what is looked for; pages may stick out */
     size_t at;               /* the first mapping that may still be met */
@@ -116,8 +117,7 @@ static void add_root(struct roots *r, uintptr_t from, uintptr_t to, enum root_ki
     if (r->count == r->room) {
         struct root *more = grow(r->root, r->count, &r->room, sizeof *r->root, FIRST_ROOTS);
         if (!more) {
-            r->no_memory = true;
-            r->complete = false;
+            roots_lack_memory(r);
             return;
         }
         r->root = more;
@@ -175,7 +175,7 @@ static void look(struct finder *f, uintptr_t from, uintptr_t to, enum present_wh
 {
     f->at = maps_from(&f->to->maps, from);
     f->bounds = (struct cut_range){from, to};
-    if (!present_each(&f->present, from, to, what, found, f)) f->to->complete = false;
+    if (!present_each(&f->present, from, to, what, found, f) && !f->in_part) f->to->complete = false;
 }
 
 static void pass(struct finder *f, enum use use, enum root_kind kind)
@@ -264,16 +264,16 @@ static void find_rest_of_shared(struct finder *f)
         const struct map *m = &f->to->maps.map[i];
         if (m->use == USE_SHARED || m->use == USE_FILE) mapped += m->to - m->from;
     }
-    bool more = mapped > f->options->shared_most, complete = f->to->complete;
+    bool more = mapped > f->options->shared_most;
     struct present by_tables = f->present;
     present_start(&f->present, PRESENT_MINCORE);
-    if (more && f->present.way == PRESENT_NONE) complete = false;
+    if (more && f->present.way == PRESENT_NONE) f->to->complete = false;
+    f->in_part = true; /* that mincore does not see what is swapped out of private memory is no matter here */
     find_each(f, USE_SHARED, MOST_BY_MINCORE);
     if (more) find_each(f, USE_FILE, MOST_BY_MINCORE);
+    f->in_part = false;
     present_end(&f->present);
     f->present = by_tables;
-    /* That mincore does not see what is swapped out of private memory is no matter here. */
-    f->to->complete = complete && !f->to->no_memory;
 }
 
 /* Calls look for every mapping in a range, cut to it, that `wanted` picks. */
@@ -397,8 +397,7 @@ static void finish(struct finder *f)
     present_end(&f->present);
     if (f->leave_out.incomplete || f->stacks.incomplete || f->unfrozen.incomplete ||
         r->blind.incomplete) {
-        r->no_memory = true; /* nothing else makes a set of ranges incomplete */
-        r->complete = false;
+        roots_lack_memory(r); /* nothing else makes a set of ranges incomplete */
     }
     ranges_free(&f->leave_out);
     ranges_free(&f->stacks);

@@ -43,6 +43,13 @@ struct roots {
     bool no_memory; /* that is so for want of memory for our own lists */
 };
 
+/* Something is missing among them for want of memory. */
+static inline void roots_lack_memory(struct roots *r)
+{
+    r->complete = false;
+    r->no_memory = true;
+}
+
 enum roots_part {
     ROOTS_ALL,    /* in a stopped process */
     ROOTS_SHARED, /* only what a snapshot does not freeze: shared mappings, and `unfrozen` below.  In the pause. */
